@@ -222,3 +222,43 @@ def test_recalls_of_a_ranking_at_several_ranks_are_different_metrics(tmp_path, a
     assert means(read(tmp_path, text, "t.csv", option)) == {"CLIP": 0.72, "BLIP": 0.9}
     alone = f"Model,R{at}1,R{at}5\nCLIP,57,80\nBLIP,82,95\n"
     assert "higher=Recall@1" in question(tmp_path, alone, "t.csv")
+
+
+def test_epochs_at_the_beginning_of_lines_with_remarks_between(tmp_path):
+    text = "".join(
+        f"Epoch {n}: Train AUC: 0.9{n}, Test AUC: 0.8{n}, Test ACC: 0.7{n}\n"
+        f"Best model saved at epoch {n} with Eval AUC: 0.88{n}\n"
+        for n in range(4)
+    )
+    said = question(tmp_path, text, "run.log")
+    assert "No column names the detector" in said and "detector=Epoch" in said
+
+
+def test_keys_of_a_log_that_hold_several_metrics(tmp_path):
+    text = "".join(
+        f"{name}\ncur Image AUC/AUPR: 0.{n}3 0.{n}7, cur Pixel AUC/AUPR/IOU: 0.94 0.{n}1 0.2{n}\n"
+        for n, name in enumerate(("MSP", "KNN"), start=6)
+    )
+    option = "higher=cur Image AUC"
+    assert option in question(tmp_path, text, "run.log")
+    assert means(read(tmp_path, text, "run.log", option)) == {"MSP": 0.63, "KNN": 0.73}
+
+
+def test_a_bare_false_positive_rate_in_a_line_is_not_that_at_95_percent(tmp_path):
+    rows = "ROC-AUC,0.91,0.93\nPrecision,0.9,0.8\nRecall,0.7,0.8\nFPR,0.06,0.07\n"
+    found = read(tmp_path, "Metric,ConvAE,RCC-ConvAE\n" + rows, "t.csv")
+    assert "fpr95" not in {results.metric for results in found.results}
+
+
+def test_headers_that_are_unknown_metrics_can_be_averaged_or_not(tmp_path):
+    text = "Model,Score name ↑,value\na,Foo ↑,35.5\na,Bar ↑,33.9\nb,Foo ↑,58.6\nb,Bar ↑,54.2\n"
+    said = question(tmp_path, text, "t.csv", "metric=Score name ↑")
+    assert "condition=Score name ↑, higher=*" in said
+
+
+def test_times_in_other_languages_are_costs(tmp_path):
+    table = "### {}\n| Fold | Accuracy | Zeit |\n|-|-|-|\n| 1 | 9{n}.5% | 4{n}.2s |\n"
+    table += "| 2 | 9{n}.6% | 4{n}.6s |\n\n"
+    found = read(tmp_path, table.format("BERT", n=7) + table.format("DistilBERT", n=6)).results[0]
+    assert found.detectors == ("BERT", "DistilBERT")
+    assert [factor.kind for factor in found.factors] == ["repeat"]

@@ -78,7 +78,7 @@ def titled_results(
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
-    named = _without_rates(_without_classes(_without_names(frame, columns, named)))
+    named = without_rates(_without_classes(_without_names(frame, columns, named)))
     named = _with_errors(frame, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(frame, named, roles, general)
@@ -168,7 +168,7 @@ def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str
     return errors
 
 
-def _without_rates(named: Mapping[str, str]) -> dict[str, str]:
+def without_rates(named: Mapping[str, str]) -> dict[str, str]:
     """Take FPR beside F1 or recall for that at their threshold, not for FPR95."""
     bare = {c for c, m in named.items() if m in _RATES and "95" not in re.sub(r"\d+\s?%", "", c)}
     others = {metric for column, metric in named.items() if column not in bare}

@@ -17,7 +17,8 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.content import are_of_classifiers
-from oodometer.tables.guessing.roles import SECTION, Roles
+from oodometer.tables.guessing.roles import ALL, SECTION, Roles
+from oodometer.tables.guessing.titled import without_rates
 from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.lines.summaries import without_summaries
 from oodometer.tables.lines.units import PERCENT, one_unit
@@ -322,10 +323,16 @@ def _qualified_metrics(long: Long, roles: Roles) -> Long:
 def _named_metrics(long: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.DataFrame:
     """Call metrics by their names here; of one in several forms, each has a name of its own."""
     texts = [str(name) for name in long["metric"].unique()]
-    names = {text: metric for text in texts if (metric := metric_named(text))}
+    read = {text: metric for text in texts if (metric := metric_named(text)) is not None}
+    names = {text: metric for text, metric in without_rates(read).items() if metric}
     left_out = [text for text in texts if text not in names]
     if not names:
-        raise UserError(f"No metric is known among {', '.join(left_out)}.")
+        column = str(roles.metric)
+        raise UserError(
+            f"No metric is known among {', '.join(left_out)}: if they may be averaged, use "
+            f"{roles.option(condition=column, higher=ALL)} or "
+            f"{roles.option(condition=column, lower=ALL)} (which is better)."
+        )
     if left_out:
         notes.append(f"metrics that are not known were left out: {', '.join(left_out)}")
     times = Counter(names.values())

@@ -19,6 +19,9 @@ _PAIR = re.compile(r"\s*([^\W\d][^:=|]{0,60}?|\[[^:=|]{1,60}?)\s*[:=]\s*(\S[^:=]
 _BETWEEN = re.compile(r"\s+--+\s+|\s*[;|]\s*|,\s+|\t+|(?<![:=\s])\s{2,20}(?=[^\W\d])")
 _COUNTED = re.compile(r"([^\W\d][\w ]{0,30}?\s(?:no|nr)\.?)\s*(\d+)")  # Train no. 1
 _DURATION = re.compile(r"\d+(?:\.\d+)?\s?(?:ms|s|secs?|m|mins?|h|hrs?|hours?|minutes?|seconds?)")
+_LEADING = re.compile(r"\[?([^\W\d_]+)\s?#?(\d+)(?:/\d+)?\]?\s*[:,|-]\s+(?=[^\W\d])")
+_MOST_WORDS = 6  # of a key; more is prose
+_REMARK = re.compile(r"(?:\S+\s+){6,30}\S+\s?[:=]\s?[\d.]+%?\s*")  # Best model saved ...
 _BULLET = re.compile(r"^\s*[-*+•]\s+")
 _RULE = frozenset(" \t=-_*~#+|`─━═—")
 _TABBED = re.compile(r"(?<=[:=])\s*\t\s*|\s*\t\s*(?=\+/-|±)")  # FPR95:\t\t40.1\t+/- 0.3
@@ -104,7 +107,7 @@ def _blocks(lines: Sequence[str]) -> list[_Block]:
         pairs = _pairs(line)
         if line.lstrip().startswith("```"):
             is_fenced = not is_fenced
-        elif not pairs and _WORD.search(line) and not _RULE.issuperset(line):
+        elif not pairs and _says(line):
             said = [] if is_open else said
             is_open = False
             if not (is_fenced and re.search(r"[:=#]", line)):  # settings, comments
@@ -120,16 +123,41 @@ def _blocks(lines: Sequence[str]) -> list[_Block]:
     return blocks
 
 
+def _says(line: str) -> bool:
+    """Whether a line may name what is below it: words, but no remark on a number."""
+    return bool(_WORD.search(line)) and not _RULE.issuperset(line) and not _REMARK.fullmatch(line)
+
+
 def _pairs(line: str) -> list[tuple[str, str]]:
     """Return the keys and numbers of a line that holds nothing else."""
     if len(line) > _LONGEST or not (":" in line or "=" in line):
         return []
     line = _CLOSE.sub("; ", _TABBED.sub(" ", _BULLET.sub("", line).strip()))
-    parts = [part for part in _BETWEEN.split(line) if part]
+    parts = [part for part in _BETWEEN.split(_with_number(line)) if part]
     found = [_PAIR.fullmatch(part) or _COUNTED.fullmatch(part) for part in parts]
-    pairs = [(match[1], match[2]) for match in found if match]
-    numbers = [value for _, value in pairs if _is_number(value)]
-    return pairs if pairs and len(numbers) == len(found) else []
+    pairs = [pair for match in found if match for pair in _apart(match[1], match[2])]
+    numbers = [value for key, value in pairs if _is_number(value) and key.count(" ") < _MOST_WORDS]
+    return pairs if pairs and len(numbers) == len(pairs) and all(found) else []
+
+
+def _with_number(line: str) -> str:
+    """Write "Epoch 3: Test AUC: 0.88" as pairs alone."""
+    begun = _LEADING.match(line)
+    known = begun is not None and plain(begun[1]) in TITLES
+    return f"{begun[1]}: {begun[2]}, {line[begun.end() :]}" if begun and known else line
+
+
+def _apart(key: str, value: str) -> list[tuple[str, str]]:
+    """Part "Image-level AUC/AUPR" with two numbers into two pairs.
+
+    >>> _apart("Pixel AUC/AUPR", "0.94 0.31"), _apart("loss", "0.2")
+    ([('Pixel AUC', '0.94'), ('Pixel AUPR', '0.31')], [('loss', '0.2')])
+    """
+    before, _, last = key.rpartition(" ")
+    names, values = last.split("/"), value.split()
+    if len(names) < 2 or len(names) != len(values):
+        return [(key, value)]
+    return [(f"{before} {name}".strip(), own) for name, own in zip(names, values, strict=True)]
 
 
 def _is_number(value: str) -> bool:

@@ -173,7 +173,8 @@ _QUALIFIERS = _SPLITS | frozenset(
      "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
      "rbased", "affiliation", "norm", "normalized", "normalised", "strict", "estricta", "lenient",
      "relaxed", "exact", "bit", "token", "char", "character", "word", "sentence", "seq", "sequence",
-     "sent", "bound", "boundary", "phrase", "span", "entity", "slot", "intent",
+     "sent", "bound", "boundary", "phrase", "span", "entity", "slot", "intent", "field",
+     "critical",
      "adaptive", "static", "classwise", "balanced", "unbalanced",
      "corrupted", "perturbed"}
 )  # fmt: skip
@@ -226,7 +227,8 @@ NO_RESULTS = frozenset(
 _COSTS = frozenset(
     {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
      "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
-     "duration", "elapsed", "speedup", "kwh", "usd"}
+     "duration", "elapsed", "speedup", "kwh", "usd", "zeit", "laufzeit", "dauer", "temps",
+     "durée", "tiempo", "时间", "耗时", "用时"}
 )  # fmt: skip
 _UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?B)\)?$")  # fit_sec
 
