@@ -262,3 +262,23 @@ def test_times_in_other_languages_are_costs(tmp_path):
     found = read(tmp_path, table.format("BERT", n=7) + table.format("DistilBERT", n=6)).results[0]
     assert found.detectors == ("BERT", "DistilBERT")
     assert [factor.kind for factor in found.factors] == ["repeat"]
+
+
+def test_losses_on_splits_after_the_number_of_the_epoch(tmp_path):
+    text = "Loss Function: Dice Loss\n-----\n"
+    text += "".join(f"Epoch 00{n}/35 | Train: 0.{n}8 | Val: 0.{n}3\n" for n in range(1, 5))
+    said = question(tmp_path, text, "log.txt")
+    assert "Train" in said and "Val" in said and "0.18" not in said
+
+
+def test_dates_are_no_data_sets(tmp_path):
+    text = "model,AUC_ROC,trained_on\n" + "".join(
+        f"mdl{n},0.8{n},2021-03-{'12' if n < 3 else '24'}\n" for n in range(6)
+    )
+    found = read(tmp_path, text, "t.csv").results[0]
+    assert len(found.detectors) == 6 and not found.factors
+
+
+def test_a_table_that_is_not_filled_in_is_refused(tmp_path):
+    text = "Language,BERT,mBERT\nchu,,\nfro,,\n"
+    assert "No cell of the table holds a number" in question(tmp_path, text, "t.csv")

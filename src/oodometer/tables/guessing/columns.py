@@ -67,6 +67,7 @@ _TITLES = {  # of columns that have a role of their own
     "id": ID_TITLES,
     "ood": OOD_TITLES,
 }
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
 _TRAINING_WORDS = frozenset(
     {"train", "training", "pretrain", "pretraining", "upstream", "source", "id", "iid", "model",
@@ -329,6 +330,8 @@ def _name_models(names: Sequence[str]) -> bool:
 
 def _means_otherwise(texts: pd.Series[str], title: str, titles: AbstractSet[str]) -> bool:
     """Whether a title that may name data sets says something else beside the other titles."""
+    if all(map(_DATE.fullmatch, set(texts))):  # when a model was trained on something
+        return True
     if title == "source":  # where numbers are from
         return "target" not in titles and not any(map(is_data, set(texts)))
     # Perhaps what is compared: the features of a benchmark.

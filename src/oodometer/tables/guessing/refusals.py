@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, are_checkpoints, plain, words_of
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.cells import holds_numbers, is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
@@ -197,6 +197,8 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     """Say what the columns hold instead."""
     if why := _why_left_out(roles, frame):
         return why
+    if not any(holds_numbers(text) for column in frame.columns for text in frame[column]):
+        return "No cell of the table holds a number: it may not be filled in yet."
     pairs = [t for column in frame.columns for t in frame[column] if _SEVERAL.fullmatch(t)]
     if len(pairs) > len(frame):
         return _why_several(pairs[0], roles)

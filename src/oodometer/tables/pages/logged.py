@@ -22,6 +22,7 @@ _DURATION = re.compile(r"\d+(?:\.\d+)?\s?(?:ms|s|secs?|m|mins?|h|hrs?|hours?|min
 _LEADING = re.compile(r"\[?([^\W\d_]+)\s?#?(\d+)(?:/\d+)?\]?\s*[:,|-]\s+(?=[^\W\d])")
 _MOST_WORDS = 6  # of a key; more is prose
 _REMARK = re.compile(r"(?:\S+\s+){6,30}\S+\s?[:=]\s?[\d.]+%?\s*")  # Best model saved ...
+_SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev"})  # the loss on these
 _BULLET = re.compile(r"^\s*[-*+•]\s+")
 _RULE = frozenset(" \t=-_*~#+|`─━═—")
 _TABBED = re.compile(r"(?<=[:=])\s*\t\s*|\s*\t\s*(?=\+/-|±)")  # FPR95:\t\t40.1\t+/- 0.3
@@ -165,7 +166,7 @@ def _is_number(value: str) -> bool:
 
 
 def _has_results(block: _Block) -> bool:
-    measured = [key for key in block.pairs if metric_named(key)]
+    measured = [key for key in block.pairs if metric_named(key) or plain(key) in _SPLITS]
     return len(block.pairs) >= _FEWEST and bool(measured)
 
 
