@@ -224,7 +224,7 @@ def test_prose_further_above_says_what_two_numbers_in_a_cell_are(tmp_path: Path)
 
 
 def test_metrics_of_two_numbers_may_have_dashes(tmp_path: Path) -> None:
-    rows = "| msp | 0.9 / 0.5 | 0.8 / 0.6 | 0.8 / 0.5 |\n| odin | 0.7 / 0.2 | 0.6 / 0.4 | 0.6 / 0.3 |\n"
+    rows = "| msp | 0.9/0.5 | 0.8/0.6 | 0.8/0.5 |\n| odin | 0.7/0.2 | 0.6/0.4 | 0.6/0.3 |\n"
     reading = read(tmp_path, PAIRS + rows, columns="ROC-AUC/FPR@95=*")
     assert [results.metric for results in reading.results] == ["auroc", "fpr95"]
 
