@@ -100,3 +100,50 @@ def test_numbers_of_shots_below_data_sets_are_conditions(tmp_path):
     found = read(tmp_path, text, name="accuracy.csv").results[0]
     assert set(found.frame["id"]) == {"mini-ImageNet", "MVTec"}
     assert [factor.kind for factor in found.factors] == ["condition"]
+
+
+def test_names_of_runs_are_not_compared_unasked(tmp_path):
+    lines = [f"run-{o}-{s},{o},{s},{.9 + s / 100 + (o == 'adam') / 50:.3f},{1 + s / 7:.3f}"
+             for o in ("sgd", "adam") for s in range(3)]  # fmt: skip
+    text = "\n".join(["Name,optimizer,seed,test_acc,grad_norm", *lines])
+    _, options = asked(tmp_path, text)
+    assert options == ["detector=optimizer", "detector=Name"]
+    found = read(tmp_path, text, options[0]).results[0]
+    assert set(found.detectors) == {"sgd", "adam"} and found.factors[0].kind == "repeat"
+    methods = text.replace("run-sgd-1", "run-sgd-0").replace("run-sgd-2", "run-sgd-0")
+    assert "run-sgd-0" in read(tmp_path, methods).results[0].detectors  # several seeds of one name
+
+
+def test_precision_and_recall_that_disagree_do_not_decide_unasked(tmp_path):
+    text = "Model,Sensitivity,Specificity,PPV\nA,.91,.88,.7\nB,.81,.92,.8\nC,.85,.9,.75\n"
+    _, options = asked(tmp_path, text)
+    assert [read(tmp_path, text, option).results[0].metric for option in options] == [
+        "PPV", "Sensitivity", "Specificity"
+    ]  # fmt: skip
+    agreeing = text.replace("A,.91", "A,.71").replace("C,.85", "C,.75")
+    assert read(tmp_path, agreeing).results[0].metric == "precision"
+
+
+def test_an_average_beside_one_column_is_not_its_mean(tmp_path):
+    text = "Algorithm,Average,Worst-group\nERM,95.1,60.2\nDRO,93.2,85.1\nJTT,92.9,86.7\n"
+    _, options = asked(tmp_path, text)
+    assert [read(tmp_path, text, option).results[0].metric for option in options] == [
+        "Average", "Worst-group"
+    ]  # fmt: skip
+
+
+def test_data_sets_with_metrics_of_their_own_are_not_dropped_unasked(tmp_path):
+    tasks = (("cola", "mcc", 0.6), ("sst2", "acc", 0.92), ("stsb", "pearson", 0.89))
+    lines = [f"{m},{t},{k},{v + n / 100}" for n, m in enumerate("AB") for t, k, v in tasks]
+    text = "\n".join(["model,task,metric,value", *lines])
+    question, options = asked(tmp_path, text)
+    assert "Data sets have different metrics (accuracy on sst2" in question
+    assert set(read(tmp_path, text, options[0]).results[0].frame["id"]) == {"cola", "sst2", "stsb"}
+
+
+def test_matrices_and_tests_of_pairs_are_no_results(tmp_path):
+    question, options = asked(tmp_path, ",cat,dog,cow\ncat,90,5,5\ndog,4,92,4\ncow,3,3,94\n")
+    assert "Rows and columns have the same names" in question
+    assert options == ["detector=column 1, higher=*"]
+    tests = "comparison,p_value,effect\nA vs B,0.03,0.5\nA vs C,0.01,0.8\n"
+    assert "Each line tests a pair, such as 'A vs B'" in asked(tmp_path, tests)[0]

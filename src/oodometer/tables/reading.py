@@ -31,13 +31,16 @@ from oodometer.tables.guessing.alternatives import (
     require_no_states,
     require_one_cutoff,
     require_one_form,
+    require_two_sided,
     settle_overall,
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.evidence import require_evidence
+from oodometer.tables.guessing.questions import each_its_own
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
+    require_no_matrix,
     require_no_samples,
     require_results,
 )
@@ -110,6 +113,7 @@ def read_results(
 def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:
     """Read one table: first what its columns are, then its lines."""
     frame, titles = tidied(table.frame)
+    require_no_matrix(frame, columns)
     pairs, roles_said = parted_pairs(columns)
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
@@ -205,7 +209,8 @@ def _ordered(
             + (f": {best} decides, which {counts[best]} have" if best != first else "")
         )
     if roles.metric is not None:
-        _put_frequent_first(ordered, results, notes)
+        _put_frequent_first(ordered, results, roles, notes)
+    require_two_sided(ordered, results, roles)
     base = base_metric(ordered[0])
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
     if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
@@ -231,12 +236,16 @@ def _is_same_for_all(results: Results) -> bool:
 
 
 def _put_frequent_first(
-    ordered: list[str], results: Mapping[str, Results], notes: list[str]
+    ordered: list[str], results: Mapping[str, Results], roles: Roles, notes: list[str]
 ) -> None:
-    """Put the metric of most data sets first, where every data set has a metric of its own."""
+    """Put the metric of most sets first, where every set has a metric of its own, or ask."""
     sets = {m: {*map(tuple, _sets_of(results[m]))} for m in ordered}
     best = max(ordered, key=lambda metric: len(sets[metric]))
     first = ordered[0]
+    if len(ordered) > 2 and 2 * len(sets[best]) < len(set.union(*sets.values())) == sum(
+        map(len, sets.values())
+    ):
+        raise each_its_own({m: str(min(sets[m])[0]) for m in ordered[:2]}, roles)
     if len(sets[first]) < len(sets[best]) and sets[first].isdisjoint(sets[best]):
         ordered.sort(key=lambda metric: metric != best)
         notes.append(

@@ -12,14 +12,16 @@ from oodometer.factors import OPTIMIZERS, plain, words_of
 from oodometer.tables.frames.crossed import HEADERS
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.likeness import mostly, wide_names
-from oodometer.tables.guessing.questions import or_lower, unnamed_option
+from oodometer.tables.guessing.likeness import are_decimals, mostly, wide_names
+from oodometer.tables.guessing.questions import or_lower, unnamed_option, which_column
 from oodometer.tables.guessing.roles import ALL, SECTION, Roles
+from oodometer.tables.lines.levels import determines
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     COMPARED_WORDS,
     DETECTOR_TITLES,
     MODEL_TITLES,
+    REPEAT_TITLES,
     is_detector,
     is_model,
 )
@@ -38,7 +40,26 @@ def require_evidence(frame: pd.DataFrame, roles: Roles) -> None:
     if column is None:
         _require_titles(frame, roles)
     elif column in frame.columns and column not in roles.chosen and "detector" not in roles.said:
+        _require_no_runs(frame, column, roles)
         _require_rows(frame, column, roles)
+
+
+def _require_no_runs(frame: pd.DataFrame, column: str, roles: Roles) -> None:
+    """Ask what is compared, if each name has one seed, as the names of runs do.
+
+    Somebody who repeats runs repeats them for all that is compared.
+    """
+    repeats = [c for c in roles.factors if plain(c) in REPEAT_TITLES and len(frame[c].unique()) > 1]
+    single = [c for c in repeats if determines(frame, column, c)]
+    others = [
+        c
+        for c in roles.factors
+        if c not in repeats
+        and 1 < frame[c].nunique() < frame[column].nunique()
+        and not are_decimals(frame[c])
+    ]
+    if single and others and all(determines(frame, column, c) for c in others):
+        raise which_column(frame, [*others, column], roles)
 
 
 def _require_rows(frame: pd.DataFrame, column: str, roles: Roles) -> None:

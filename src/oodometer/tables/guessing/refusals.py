@@ -12,7 +12,7 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, UNNAMED, Roles
+from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named
 from oodometer.tables.vocabulary.names import (
@@ -39,6 +39,8 @@ _NUMBERS_OF = frozenset({"num", "number", "nb", "count"})  # words of titles
 _TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
+_FEWEST_ROWS = 3  # of a matrix
+_AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
 # 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
 _SEVERAL = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?")
 
@@ -64,6 +66,28 @@ def require_no_samples(frame: pd.DataFrame, chosen: Collection[str]) -> None:
                 f"'{column}'{beside}: a table of results such as AUROCs is expected. `oodometer "
                 "compare` computes them from the scores of samples."
             )
+
+
+def require_no_matrix(frame: pd.DataFrame, chosen: Collection[str]) -> None:
+    """Refuse tests of pairs, and ask about rows that are called as the columns are."""
+    if chosen:
+        return
+    for test in (c for c in frame.columns if is_test(c) and numeric_share(frame[c]) > 0.5):
+        for column in frame.columns:
+            if all(map(_AGAINST.search, frame[column].unique())):
+                raise UserError(
+                    f"Each line tests a pair, such as '{frame[column].iloc[0]}', with the outcome "
+                    f"in '{test}': give the results that were tested."
+                )
+    first, *others = frame.columns
+    if len(frame) != len(others) or len(others) < _FEWEST_ROWS:
+        return
+    if sorted(map(plain, frame[first])) == sorted(map(plain, others)):
+        raise UserError(
+            f"Rows and columns have the same names ({', '.join(others[:2])}, …), as in a matrix of "
+            "distances, correlations or confusions, not results: if the rows are compared, use "
+            f"{option(detector=first, higher=ALL)}."
+        )
 
 
 def require_results(roles: Roles, frame: pd.DataFrame) -> None:

@@ -18,7 +18,7 @@ from oodometer.tables.guessing.likeness import (
     are_within,
     numbers_lines,
 )
-from oodometer.tables.guessing.questions import what_are
+from oodometer.tables.guessing.questions import mean_of_one, what_are
 from oodometer.tables.guessing.roles import (
     ALL,
     MEAN_OF_OTHERS,
@@ -123,6 +123,8 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
     means = sure_means(means, len(measured) - len(means))
     if len(means) == len(measured):
         return measured
+    if len(means) == 1 and len(measured) == 2:
+        raise mean_of_one(means[0], *(c for c in measured if c not in means))
     roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
     return [column for column in measured if column not in means]
 

@@ -58,7 +58,7 @@ COMPARED_WORDS = frozenset(
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",
+    "env", "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",
     "institution", "slice", "shift",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
