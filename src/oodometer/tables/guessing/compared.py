@@ -162,7 +162,6 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if len(free) > 1:
         raise which_column(frame, free, roles)
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
-        _require_no_distances(frame, free[0], roles)
         raise which_axis(frame, free[0], roles)
     _require_no_values(frame, free[0], roles)
     names = [str(name) for name in frame[free[0]].unique()]
@@ -171,18 +170,6 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if unsure and not any(map(_is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
-
-
-def _require_no_distances(frame: pd.DataFrame, column: str, roles: Roles) -> None:
-    """Refuse numbers between things and themselves that are the same both ways: no results."""
-    titles = list(roles.measured)
-    if frame[column].tolist() == titles and frame[titles].equals(
-        frame[titles].T.set_axis(frame.index).set_axis(titles, axis=1)
-    ):
-        raise UserError(
-            f"The rows and the columns are the same ({titles[0]}, {titles[1]}, …), and so are the "
-            "numbers both ways: they are distances or similarities, not results."
-        )
 
 
 def _require_no_values(frame: pd.DataFrame, column: str, roles: Roles) -> None:

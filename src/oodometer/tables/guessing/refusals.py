@@ -84,7 +84,7 @@ def require_no_matrix(frame: pd.DataFrame, chosen: Collection[str]) -> None:
     if sorted(map(plain, frame[first])) == sorted(map(plain, others)):
         raise UserError(
             f"Rows and columns have the same names ({', '.join(others[:2])}, …), as in a matrix of "
-            "correlations or confusions: if the rows are compared, use "
+            "distances, correlations or confusions, not results: if the rows are compared, use "
             f"{option(detector=first, higher=ALL)}."
         )
 
