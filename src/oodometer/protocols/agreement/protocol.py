@@ -21,7 +21,7 @@ from oodometer.finding import (
 )
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
-from oodometer.protocols.common.differences import compare_values
+from oodometer.protocols.common.differences import compare_cases
 from oodometer.protocols.common.words import LEVEL, count, listing, several
 from oodometer.results import Results
 from oodometer.stats.agreement import tau_b
@@ -126,8 +126,7 @@ def _agreement(main: Cases, other: Cases, detectors: Sequence[str], ours: str) -
         return _Agreement(main, other, means, ())
     standings = []
     for metric, field in fields.items():
-        rows = [field.detectors.index(name) for name in detectors]
-        compared = compare_values(field, field.values[rows])
+        compared = compare_cases(field.of(detectors), ours)
         declared = detectors.index(ours) if ours in detectors else None
         board = leaderboard(compared, level=LEVEL, declared=declared)
         ranked = tuple(detectors[row] for row in board.order)

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_values, has_shares
+from oodometer.protocols.common.differences import (
+    FEWEST_FOR_T,
+    compare_cases,
+    compare_values,
+    has_shares,
+)
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.training_runs import without_repeats
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, listing, points_and_p
@@ -154,6 +159,7 @@ class Contest:
     without: Callable[[str], Pairwise]  # the main scope, one set left out
     shared: Mapping[str, NDArray[np.intp]]  # repeats whose levels several runs have in common
     left_out: tuple[str, ...]  # detectors that lack too much to be compared
+    runs: int = 0  # over which differences must stand out, too, where data sets are the cases
 
     @property
     def tried(self) -> str:
@@ -162,7 +168,8 @@ class Contest:
         if cases == 1:
             return "these test samples"
         levels = [f"{own.max() + 1} levels of {name}" for name, own in self.shared.items()]
-        return count(cases, self.case) + (f" on {listing(levels)}" if levels else "")
+        runs = f" and {count(self.runs, 'run')}" if self.runs else ""
+        return count(cases, self.case) + runs + (f" on {listing(levels)}" if levels else "")
 
     @property
     def leader(self) -> str:
@@ -281,6 +288,8 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         return compare_values(field, values)
 
     def without(gone: str) -> Pairwise:
+        if field.unit == "data set":
+            return compare_cases(field.without(gone), ours)
         rest = [sets[name] for name in sets if name != gone]
         return compared(np.mean(rest, axis=0) if field.are_runs else np.array(rest).T)
 
@@ -291,7 +300,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         standings=tuple(
             standing_of(
                 own.detectors,
-                compare_values(own, own.values),
+                compare_cases(own, ours),
                 own.scope,
                 subject,
                 ours,
@@ -308,6 +317,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         without=without,
         shared=field.units.shared,
         left_out=field.left_out,
+        runs=0 if field.over_runs is None else len(field.over_runs.names),
     )
 
 
