@@ -17,7 +17,9 @@ from oodometer.stats.weighting import (
     also_over_runs,
     also_weighted,
     weighted_freedom,
+    weighted_summaries,
     weighted_values,
+    with_weighted_means,
 )
 
 
@@ -147,3 +149,60 @@ def test_a_lead_over_sets_and_seeds_is_found_and_said_with_both():
     finding = ranking_of(on_sets(rng, alike=0.01), rng)
     assert "12 data sets and 3 runs" in finding.answer
     assert any("over training runs, too" in caveat for caveat in finding.caveats)
+
+
+def by_condition(table):
+    """Mean of each detector over the means under each optimizer."""
+    return table.frame.groupby(["detector", "optimizer"])["value"].mean().groupby("detector").mean()
+
+
+def test_shown_means_weigh_conditions_the_same():
+    """By runs the first leads, by conditions the second: one order on the whole page."""
+    effects = ((0.04, 0.0, -0.03), (0.0, 0.0, 0.04), (0.0, 0.0, 0.0))
+    table = optimizers(np.random.default_rng(0), COUNTS, effects)
+    expected = by_condition(table)
+    plain = table.frame.groupby("detector")["value"].mean()
+    assert plain.idxmax() == "d0" and expected.idxmax() == "d1"
+    finding = ranking_of(table, np.random.default_rng(0))
+    for name in ("means", "leaderboard"):
+        rows = next(own.rows for own in finding.tables if own.name == name)
+        assert {row[0]: row[1].value for row in rows} == pytest.approx(expected.to_dict())
+        assert rows[0][0] == "d1"
+        assert all(row[1].low < row[1].value < row[1].high for row in rows)
+    assert finding.claims[0].text.startswith("d1 has the highest")
+    told = "each condition counts the same in means"
+    assert any(told in caveat for caveat in finding.caveats)
+
+
+def test_both_scopes_of_a_page_have_the_same_means():
+    rng = np.random.default_rng(2)
+    parts = [optimizers(rng, COUNTS, ((0.02, 0.0, -0.02), (0.0,) * 3)) for _ in range(3)]
+    frames = [part.frame.assign(id=f"s{n}") for n, part in enumerate(parts)]
+    table = Results(pd.concat(frames, ignore_index=True), parts[0].factors, "auroc", True)
+    by_sets, retrained = contest_of_values(scopes_of(table), "").standings
+    assert by_sets.means.keys() == retrained.means.keys()
+    for name, mean in by_sets.means.items():
+        assert retrained.means[name].value == pytest.approx(mean.value)
+    finding = ranking_of(table, rng)
+    rows = next(own.rows for own in finding.tables if own.name == "sets")
+    expected = [by_condition(part) for part in parts]
+    for name, *means in rows:
+        assert means == pytest.approx([own[name] for own in expected])
+
+
+def test_weighing_conditions_keeps_p_values_and_covers_the_mean():
+    rng = np.random.default_rng(4)
+    runs = [{"optimizer": o, "seed": s} for o, n in COUNTS.items() for s in range(n)]
+    units = OuterUnits.of(runs, [Factor("optimizer"), Factor("seed", "repeat")])
+    moved = np.repeat([0.05, 0.0, -0.05], list(COUNTS.values()))
+    covered = 0
+    for _ in range(100):
+        values = 0.8 + moved + 0.02 * rng.normal(size=(2, 18))
+        plain = units.compared(values, from_values)
+        summaries = weighted_summaries(values, units.weights, list(COUNTS.values()))
+        found = with_weighted_means(plain, units.mean(values), summaries, (0.0, 1.0))
+        before = difference(plain, 0, 1).p_value
+        assert difference(found, 0, 1).p_value == pytest.approx(before)
+        low, high = found.intervals(0.95)[0][1:]
+        covered += low <= 0.8 <= high
+    assert covered >= 95

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.stats.pairwise import FEWEST_RUNS, Pairwise, declared_freedom, one_sided_p_values
+from oodometer.stats.summary import Summary, mean_interval
 
 
 def weighted_values(values: Floats, weights: Floats) -> Floats:
@@ -50,6 +52,41 @@ def also_weighted(plain: Pairwise, weighted: Pairwise, lost: float) -> Pairwise:
             declared_freedom(plain), np.maximum(1.0, declared_freedom(weighted) - lost)
         ),
     )
+
+
+def with_weighted_means(
+    plain: Pairwise,
+    means: Floats,
+    summaries: Sequence[Summary],
+    bounds: tuple[float, float],
+) -> Pairwise:
+    """The same with means of another weighting, and the p-values as they are.
+
+    An interval is as wide as that of both means together.
+    """
+
+    def intervals(level: float) -> tuple[Estimate, ...]:
+        return tuple(
+            Estimate(value, min(a.low, b.low, value), max(a.high, b.high, value))
+            for a, b, value in zip(
+                plain.intervals(level),
+                (mean_interval(own, level, bounds) for own in summaries),
+                means.tolist(),
+                strict=True,
+            )
+        )
+
+    weighted = plain._replace(means=means, intervals=intervals)
+    return weighted._replace(error=_error_beside(weighted, plain))
+
+
+def weighted_summaries(
+    values: Floats, weights: Floats, counts: Sequence[int]
+) -> tuple[Summary, ...]:
+    """Weighted means of rows with their robust errors, on the degrees of freedom of `counts`."""
+    runs = 1 + max(1, math.floor(weighted_freedom(counts)))
+    own = (Summary.of(row) for row in weighted_values(values, weights))
+    return tuple(one._replace(spread=math.sqrt(one.variance * runs), runs=runs) for one in own)
 
 
 def also_over_runs(sets: Pairwise, runs: Pairwise, many: int) -> Pairwise:

@@ -72,7 +72,7 @@ def metric_agreement(tables: Sequence[Results], ours: str = "") -> Finding:
 def _means(field: Cases, detectors: Sequence[str]) -> Floats:
     """Mean of each detector, turned so that higher is better."""
     rows = [field.detectors.index(name) for name in detectors]
-    return np.array([float(field.oriented(row).mean()) for row in rows])
+    return np.asarray(field.sign * field.means[rows])
 
 
 class _Standing(NamedTuple):
@@ -219,7 +219,7 @@ def _sign(value: float) -> int:
 def _table(fields: Sequence[Cases], detectors: Sequence[str]) -> Table:
     rows: list[tuple[TableCell, ...]] = []
     for name in detectors:
-        values = [float(field.values[field.detectors.index(name)].mean()) for field in fields]
+        values = [float(field.means[field.detectors.index(name)]) for field in fields]
         rows.append((name, *values))
     arrows = [f"{f.metric} {'↑' if f.results.higher_is_better else '↓'}" for f in fields]
     return Table(

@@ -101,6 +101,18 @@ class Cases:
         return by_data_set.mean_by_pair() if self.unit == "data set" else by_data_set.mean_by_run()
 
     @cached_property
+    def means(self) -> Floats:
+        """Mean of every detector over the cases; conditions of training runs weigh the same."""
+        return self.units.mean(self.values)
+
+    @cached_property
+    def set_means(self) -> Mapping[str, Floats]:
+        """Set -> mean of every detector on it, over all else as in `means`."""
+        if self.are_runs:
+            return {name: self.units.mean(values) for name, values in self.sets.items()}
+        return dict(zip(self._over_all.sets, self._over_all.mean_by_pair().T, strict=True))
+
+    @cached_property
     def _over_all(self) -> Cells:
         """Means over everything within a case but its sets, level by level."""
         within = self.cells.over(*names(self.factors, "re_evaluation"))
@@ -285,7 +297,7 @@ def retrained(cells: Cells) -> Cells | None:
 
 
 def _best_first(field: Cases) -> Cases:
-    means = -field.sign * field.values.mean(axis=1)
+    means = -field.sign * field.means
     return field.of([field.detectors[row] for row in np.argsort(means, kind="stable")])
 
 

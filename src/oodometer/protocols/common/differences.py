@@ -19,7 +19,7 @@ from oodometer.stats.comparison import Difference, Name, adjusted, holm
 from oodometer.stats.paired import difference_interval, sign_flip_test, t_test
 from oodometer.stats.pairwise import Pairwise, difference, from_values
 from oodometer.stats.summary import UNBOUNDED
-from oodometer.stats.weighting import also_over_runs
+from oodometer.stats.weighting import also_over_runs, weighted_summaries, with_weighted_means
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 TWO_CASES = (
@@ -168,7 +168,10 @@ def compare_values(field: Cases, values: Floats, runs: Sequence[int] | None = No
 
 
 def _compared(field: Cases, values: Floats, units: OuterUnits) -> Pairwise:
-    """Variances are shared over training runs, whose noise detectors share, not over others."""
+    """Variances are shared over training runs, whose noise detectors share, not over others.
+
+    Means weigh conditions the same, whatever their numbers of runs.
+    """
     bounds = UNBOUNDED
     if has_shares(field.results):
         bounds = (0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)
@@ -176,7 +179,12 @@ def _compared(field: Cases, values: Floats, units: OuterUnits) -> Pairwise:
     def compared(own: Floats) -> Pairwise:
         return from_values(field.sign * own, bounds=bounds, shared=field.are_runs)
 
-    return units.compared(values, compared)
+    found = units.compared(values, compared)
+    if units.weights is None:
+        return found
+    oriented, counts = field.sign * values, [*units.counts.values()]
+    summaries = weighted_summaries(oriented, units.weights, counts)
+    return with_weighted_means(found, units.mean(oriented), summaries, bounds)
 
 
 def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:

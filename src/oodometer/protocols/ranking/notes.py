@@ -158,12 +158,12 @@ def _about_cases(field: Cases) -> list[str]:
         )
     elif conditions := names(field.factors, "condition"):
         caveats.append(
-            f"Conclusions are about the levels of {listing(conditions)} in this table, which count "
-            "as many times as they have runs, and not about other levels."
+            f"Conclusions are about the levels of {listing(conditions)} in this table, and "
+            "not about other levels."
         )
     if len(field.names) < FEW_RUNS and not field.are_conditions:
         caveats.append(UNSEEN)
-    caveats += field.units.caveats(len(field.names))
+    caveats += field.units.caveats(len(field.names), means_weigh="each condition")
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
     if field.unbalanced:

@@ -151,6 +151,7 @@ class Contest:
     ours: str  # declared in advance; "" if none is
     standings: tuple[Standing, ...]  # one per scope, the main one first; none without a spread
     values: Floats  # (detectors, cases)
+    means: Floats  # over the cases
     case: str  # the word for one
     preposition: str  # before cases
     set_word: str
@@ -184,8 +185,8 @@ class Contest:
     @property
     def equal(self) -> list[str]:
         """All that have the mean of the leader, which is among them."""
-        means = self.values.mean(axis=1)
-        return [name for name, own in zip(self.detectors, means, strict=True) if own == means[0]]
+        best = self.means[0]
+        return [name for name, own in zip(self.detectors, self.means, strict=True) if own == best]
 
     @property
     def is_decided(self) -> bool:
@@ -257,12 +258,14 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         ood: field.compared([field.placements[name, ood] for name in names], retraining=many)
         for ood in sets
     }
+    values = np.array([field.overall[name].values for name in names])
     return Contest(
         detectors=names,
         subject=subject,
         ours=ours if ours in names else "",
         standings=tuple(standings),
-        values=np.array([field.overall[name].values for name in names]),
+        values=values,
+        means=values.mean(axis=1),
         case="training run",
         preposition="in",
         set_word="outlier set",
@@ -309,10 +312,11 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
             if len(own.names) > 1
         ),
         values=field.values,
+        means=field.means,
         case=field.case,
         preposition=field.preposition,
         set_word=word,
-        set_means={n: v.mean(axis=1) if field.are_runs else v for n, v in sets.items()},
+        set_means=field.set_means if field.are_runs else sets,
         on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
         without=without,
         shared=field.units.shared,
