@@ -281,4 +281,4 @@ def test_dates_are_no_data_sets(tmp_path):
 
 def test_a_table_that_is_not_filled_in_is_refused(tmp_path):
     text = "Language,BERT,mBERT\nchu,,\nfro,,\n"
-    assert "No cell of the table holds a number" in question(tmp_path, text, "t.csv")
+    assert "no cell holds a number" in question(tmp_path, text, "t.csv")

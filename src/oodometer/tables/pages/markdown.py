@@ -23,6 +23,8 @@ _LEVELS = "=-~^'\""  # of headings by the signs below them
 _RULE = frozenset("|+:=- \t")
 _LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
 _TAG = re.compile(r"</?(table)(?=[\s>/])", re.IGNORECASE)
+_DASHES = re.compile(r"[-─━═]{9,}")  # below a header, without bars
+_TWO_BARS = re.compile(r"(?<=[^\s|]\s)\|\|(?=\s[^\s|])|(?<=\w)\|\|(?=\w)")  # KL(p || q)
 _BAR = re.compile(r"(?<!\\)\|")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _FORMULA = re.compile(r"\$[^$]*(?:[\\_^]|\d\s+\d)[^$]*\$")  # $\mathbf{91.2}_{+1.3}$
@@ -66,7 +68,14 @@ def _begins(lines: list[str], number: int) -> bool:
         below < min(len(lines), number + 4) and "|" in lines[below] and not _is_rule(lines[below])
     ):
         below += 1
-    return below < len(lines) and _is_rule(lines[below])
+    underlined = lines[number].count("|") > 1 and _underlines(lines, number + 1)
+    return (below < len(lines) and _is_rule(lines[below])) or underlined
+
+
+def _underlines(lines: list[str], number: int) -> bool:
+    """Whether a long line of dashes stands here, below a header and above a line with bars."""
+    below = lines[number + 1] if number + 1 < len(lines) else ""
+    return "|" in below and bool(_DASHES.fullmatch(lines[number].strip()))
 
 
 class _Page:
@@ -91,7 +100,7 @@ class _Page:
         self.number += 1
         if line.lstrip().startswith(("```", "~~~")):
             self._fenced = not self._fenced
-        elif line.strip() and not _is_rule(line):
+        elif line.strip() and not _is_rule(line) and not _DASHES.fullmatch(line.strip()):
             self._pass_line(line)
 
     def _pass_line(self, line: str) -> None:
@@ -129,12 +138,15 @@ class _Page:
         rows: Rows = []
         while self.number < len(self.lines):
             line = self.lines[self.number]
-            if "|" not in line and not _is_rule(line):
+            if "|" not in line and not _is_rule(line) and not _underlines(self.lines, self.number):
                 goes_on = not line.strip() and "|" in self._below(self.number + 1)
                 if not goes_on or _begins(self.lines, self.number + 1):
                     break
-            elif not _is_rule(line):
-                rows += _lines(line)
+            elif not _is_rule(line) and "|" in line:
+                cells = _lines(line)
+                wide = bool(rows) and len(cells[0]) > len(rows[0])
+                whole = _lines(_TWO_BARS.sub(r"\\|\\|", line)) if wide else cells
+                rows += whole if wide and len(whole[0]) == len(rows[0]) else cells
             self.number += 1
         return rows
 
