@@ -90,7 +90,7 @@ def _columns(
     if not headings and not facts:
         above = [table.above for table in tables]
         headings = [above] if len(set(above)) > 1 else []
-    has_metric = any(map(metric_named, titles))
+    has_metric = any(map(metric_named, titles)) or any(table.pairs for table in tables)
     kept = list(facts.items())
     for texts in headings:
         for title, bare in _parted(texts, has_metric):
