@@ -29,6 +29,7 @@ from oodometer.tables.frames.titles import tidied
 from oodometer.tables.frames.unfolding import unfolded
 from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
+    require_no_reference,
     require_no_states,
     require_one_form,
     settle_overall,
@@ -124,6 +125,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
     require_no_states(roles)
+    require_no_reference(frame, roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)
     require_agreeing_arrows(roles)

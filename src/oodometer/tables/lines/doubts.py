@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FEWEST = 8  # numbers before their share says anything
 _MOST = 0.9  # of AUROCs below 0.5 that are doubted
-_SCALES = 20  # times larger on one data set than on another: a mean over both says little
+SCALES = 20  # times larger on one data set than on another: a mean over both says little
 _LOWEST = 0.2  # an AUROC of exactly 0 among others that are all above this is a gap
 
 
@@ -61,7 +61,7 @@ def note_scales(lines: pd.DataFrame, measures: Mapping[str, Measure], notes: lis
             continue
         sizes = own["value"].abs().groupby(own["id"]).median()
         ends = sizes[sizes > 0].sort_values()
-        if len(ends) > 1 and ends.iloc[-1] > _SCALES * ends.iloc[0]:
+        if len(ends) > 1 and ends.iloc[-1] > SCALES * ends.iloc[0]:
             notes.insert(
                 0,
                 f"{metric} is about {ends.iloc[0]:.2g} on {ends.index[0]} and "
