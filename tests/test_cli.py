@@ -221,6 +221,8 @@ def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, ref
         + "    return lambda test: test.layers[0].sum(1)\n"
         + head % ("features", "of_pixels", "Reads what does not exist")
         + "    return lambda test: test.pixels.sum(1)\n"
+        + head % ("logits", "of_scores", "Scores what it should be fitted on")
+        + "    return -train.logits.amax(1)\n"
     )
     done = oodometer("check", "several.py", folder=tmp_path)
     lines = done.stdout.splitlines()
@@ -229,9 +231,15 @@ def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, ref
     assert "Known: features, head, labels, layers, logits, " in lines[0]
     assert "several.py:largest_logit: 18 of 18 checks passed" in lines
     sentence = "layers are read by name, and these outputs have 'early', 'late'."
-    assert f"runs failed for first_layer: There is no layer 0: {sentence}" in lines
-    (line,) = [line for line in lines if line.startswith("runs failed for of_pixels: ")]
+    alike = "needs_are_read, grid_matters, runs and 12 more failed for"
+    assert f"{alike} first_layer: There is no layer 0: {sentence}" in lines
+    (line,) = [line for line in lines if line.startswith(f"{alike} of_pixels: ")]
     assert "read outputs.pixels, which does not exist: outputs have logits, " in line
+    (line,) = [line for line in lines if " failed for of_scores: " in line]
+    assert (
+        "'of_scores' returned a value of type Tensor when it was fitted: it must return a function"
+        in line
+    )
     good = oodometer("check", "several.py:largest_logit", folder=tmp_path)
     assert (
         good.returncode == 0 and good.stdout == "several.py:largest_logit: 18 of 18 checks passed\n"

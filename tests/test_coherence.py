@@ -148,7 +148,10 @@ def check_answer(finding: Finding) -> None:
     else:
         named, why = sentence.removeprefix("Use ").split(": ")
         assert ("significantly ahead of" in why) == (len(able) == 1)
-        assert re.split(", | or ", named) == able != [str(row[0]) for row in board.rows]
+        spread = re.search(r"[:.] ([^:.]*) cannot be ruled out", finding.answer)
+        erratic = re.split(", | and ", spread[1]) if spread else []
+        assert [*re.split(", | or ", named), *erratic] == able
+        assert able != [str(row[0]) for row in board.rows]
     leaders = finding.series[0]
     assert leaders.name == "leaders"
     shown = [str(p["label"]) for p in leaders.points if p["leads"] == "yes"]
@@ -664,6 +667,57 @@ def test_other_findings_judge_the_pairs_of_a_declared_detector_as_the_ranking_do
         assert (lead.verdict == "holds") == is_decided
         (agreement,) = (found for found in others if found.protocol == "metric_agreement")
         assert (agreement.claims[0].verdict == "holds") == is_decided
+
+
+def test_a_detector_that_failed_once_is_not_recommended_for_its_spread():
+    """Its mean is the worst of all, but varies so much that it cannot be told from the best."""
+    rng = np.random.default_rng(0)
+    means = {"msp": 0.93, "energy": 0.92, "knn": 0.88, "vim": 0.86, "gen": 0.84}
+    values = {name: mean + rng.normal(0, 0.004, 5) for name, mean in means.items()}
+    values["energy"][3] = 0.1
+    found = told(values, seed=range(5))["ranking"]
+    assert [row[0] for row in found.tables[1].rows if row[2] == "yes"] == ["msp", "energy"]
+    assert found.answer.startswith(
+        "Use msp: energy cannot be ruled out with 5 runs, but only because it varies so much."
+    )
+    check_answer(found)
+
+
+def test_a_detector_that_is_good_in_every_run_does_not_guess():
+    """Three runs leave a wide interval; each of them is far from chance."""
+    found = told({"msp": [0.95, 0.7, 0.8], "knn": [0.9, 0.6, 0.78]}, seed=range(3))["ranking"]
+    assert found.tables[0].rows[0][1].low < 0.5
+    assert not any("chance" in text for text in (found.answer, *(c.text for c in found.claims)))
+    found = told({"msp": [0.95, 0.45, 0.6], "knn": [0.9, 0.4, 0.58]}, seed=range(3))["ranking"]
+    assert "better than chance" in found.answer
+
+
+def test_an_answer_from_less_than_half_of_a_table_says_so():
+    rng = np.random.default_rng(0)
+    names, sets = ("msp", "knn", "vim", "gen"), ("svhn", "dtd", "lsun")
+    whole = [
+        {"method": n, "dataset": s, "seed": r, "AUROC": 0.9 - 0.1 * place + rng.normal(0, 0.01)}
+        for place, n in enumerate(names) for s in sets for r in range(4)
+    ]  # fmt: skip
+    part = "Only 4 of 12 combinations of outlier set and seed (all on svhn) are compared"
+    for lacking, is_told in ((names, True), (names[:1], False)):
+        gone = [(name, place) for place, name in enumerate(lacking)]
+        first = analyze(pd.DataFrame(
+            line for line in whole
+            if line["dataset"] == "svhn" or (line["method"], line["seed"]) not in gone
+        ))[0]  # fmt: skip
+        assert first.protocol == "ranking"
+        assert (part in first.answer) == ("are compared:" in first.answer) == is_told
+
+
+def test_too_many_gaps_are_told_in_words_that_are_true():
+    lines = [
+        {"method": n, "dataset": s, "seed": r, "AUROC": 0.9 - place / 10}
+        for place, n in enumerate(("msp", "knn", "vim")) for s in ("svhn", "dtd") for r in range(4)
+        if (r + place) % 4 // 2 == (s == "dtd")
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="results. No detector has two runs with a value on both"):
+        analyze(pd.DataFrame(lines))
 
 
 def declared_matters():

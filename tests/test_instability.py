@@ -510,3 +510,10 @@ def test_conditions_without_repeats_are_not_called_runs():
     assert finding.tables[0].title == "AUROC on o over 15 corruptions"
     pages = [claim.text + claim.evidence for claim in finding.claims]
     assert not any("15 runs" in text or "some run" in text for text in (*pages, finding.answer))
+
+
+def test_an_interval_wider_than_any_is_no_overflow():
+    """Two runs at a strict level, one near 1: the deviation of shares is at most one half."""
+    values = np.array([0.55, 0.9995])
+    found = deviation_interval(values, np.zeros(2, dtype=np.int64), 1.0 - 1e-5)
+    assert found is not None and found.high == 0.5

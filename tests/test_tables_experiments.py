@@ -144,7 +144,8 @@ def test_numbered_runs_stay_repeats() -> None:
 def test_titles_that_are_splits_alone_are_asked_about() -> None:
     numbers = {split: [f"0.8{n}{k}" for n in range(5)] for k, split in enumerate(["dev", "test"])}
     table = pd.DataFrame({"run": RUNS, **numbers})
-    assert _compared(_answers(table)["higher=test"]) == RUNS
+    assert "higher=test" in _question(table)
+    assert _compared(_answers(table, "higher=test")["higher=test, detector=run"]) == RUNS
 
 
 def test_calibrators_of_models_are_asked_about() -> None:

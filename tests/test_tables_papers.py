@@ -262,6 +262,6 @@ def test_image_and_pixel_level_are_two_metrics(tmp_path):
 
 
 def test_counts_beside_rates_are_refused(tmp_path):
-    text = "|Distance|TOP 1|TOP 3|\n|-|-|-|\n|l2|4099(.83)|4583(.92)|\n|l1|3866(.78)|4321(.87)|\n"
+    text = "|Method|TOP 1|TOP 3|\n|-|-|-|\n|l2|4099(.83)|4583(.92)|\n|l1|3866(.78)|4321(.87)|\n"
     with pytest.raises(UserError, match="neither a fraction nor a percentage"):
         read(tmp_path, text)

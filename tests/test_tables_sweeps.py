@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from oodometer.analysis import analyze
+from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.factors import by_title
 from oodometer.tables import read_results
@@ -273,6 +275,8 @@ def test_a_lead_that_rests_on_an_assumed_kind_is_asked_about(tmp_path):
     with pytest.raises(UserError) as question:
         analyze(path)
     assert "The answer depends on what 'condition' is (clean, noisy, …)" in str(question.value)
+    done = CliRunner().invoke(app, ["analyze", str(path), "--out", str(tmp_path / "out")])
+    assert str(done.exception) == str(question.value), "the command asks what the function asks"
     answers = {}
     for kind in ("condition", "re_evaluation"):
         assert f'{kind}=condition"' in str(question.value)

@@ -47,7 +47,7 @@ def analyze(
     detector whose comparisons are declared in advance: it is compared with every other one first.
     How the table was read is `reading` of the first finding.
     """
-    return findings_of(_settled(read_results(results, columns, runs)), rng, ours)
+    return findings_of(read_results(results, columns, runs), rng, ours)
 
 
 def _settled(reading: Reading) -> Reading:
@@ -92,6 +92,7 @@ def findings_of(
 ) -> list[Finding]:
     """Apply every protocol that a results table allows; those that it does not say why."""
     rng = np.random.default_rng(0) if rng is None else rng
+    reading = _settled(reading)
     whole = reading.results[0]
     main = over_separate_repeats(whole)
     if ours and ours not in main.detectors:
@@ -99,6 +100,7 @@ def findings_of(
     measured = Measured(main, {results.metric: results for results in reading.results}, ours)
     findings: list[Finding] = []
     notes: list[str] = []
+    reasons: list[str] = []
     averaged = [name for name in whole.factor_names if name not in main.factor_names]
     if averaged:
         notes.append(f"Detectors share no {', '.join(averaged)}: their means over it are compared.")
@@ -110,6 +112,7 @@ def findings_of(
         except UserError as problem:
             if protocol.is_required:
                 raise
+            reasons.append(str(problem))
             notes.append(f"Not applied, {name.replace('_', ' ')}: {problem}")
             continue
         if _is_empty(finding):
@@ -118,7 +121,7 @@ def findings_of(
         else:
             findings.append(finding)
     if not findings:
-        raise UserError(f"Nothing can be said about these results. {' '.join(notes)}")
+        raise UserError(f"Nothing can be said about these results. {' '.join(reasons)}")
     first = findings[0]
     columns = Table(
         COLUMNS, "How each column was read", ("column", "read as"), reading.columns,

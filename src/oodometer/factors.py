@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -96,6 +96,15 @@ def plain(text: str) -> str:
     ('fpr95', 'maxsoftmax', 'ooddataset')
     """
     return re.sub(r"[\W_]+", "", text.casefold())
+
+
+def words_of(text: str) -> KeysView[str]:
+    """Return the different words of a name, in order, each in lower-case letters and digits.
+
+    >>> list(words_of("Val_acc (best)"))
+    ['val', 'acc', 'best']
+    """
+    return dict.fromkeys(filter(None, map(plain, re.split(r"[\W_]+", text)))).keys()
 
 
 def by_title(name: str, levels: Iterable[object] = ()) -> Factor:

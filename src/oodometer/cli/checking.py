@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from oodometer.testing import CheckResult
 
 _IMPORT = "import"  # what is done before the first check
+_MOST_CHECKS = 3  # that are named where several fail alike
 
 
 @app.command()
@@ -113,10 +115,24 @@ def _report(name: str, wrong: str, trials: _Trials) -> bool:
         say(f"{name} failed: {results}")
         return False
     failed = [result for result in results if result.outcome == "failed"]
-    for result in failed:
-        say(str(result))
+    for line in _failures(failed):
+        say(line)
     say(f"{name}: {len(results) - len(failed)} of {len(results)} checks passed")
     return not failed
+
+
+def _failures(failed: list[CheckResult]) -> list[str]:
+    """One line for all checks that fail alike: what does not run at all fails most of them."""
+    alike: dict[tuple[str, str], list[CheckResult]] = {}
+    for result in failed:
+        alike.setdefault((str(result.settings), result.message), []).append(result)
+    lines = []
+    for first, *others in alike.values():
+        named = ", ".join([first.check, *(own.check for own in others[: _MOST_CHECKS - 1])])
+        more = len(others) - _MOST_CHECKS + 1
+        said = str(replace(first, check=f"{named} and {more} more" if more > 0 else named))
+        lines.append(said)
+    return lines
 
 
 class _Cleaned(io.TextIOWrapper):

@@ -201,6 +201,12 @@ class Detector:
             inside, outside = (part.only(readable, self.name, outliers) for part in seen_too)
             view.with_validation(inside, outside)
         score = self.build(view, **full)
+        if not callable(score):
+            raise UserError(
+                f"Detector '{self.name}' returned a value of type {type(score).__name__} when it "
+                "was fitted: it must return a function that scores other outputs, such as lambda "
+                "test: -test.logits.amax(1)."
+            )
         for own, original in zip((shown, *seen_too), (train, *learned_from), strict=True):
             self._require_untouched(own, original)
 

@@ -9,6 +9,8 @@ from scipy.special import expit, gammaincinv, logit, stdtrit
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 
+_MOST = 100.0  # logarithm of a factor that makes any interval as wide as it can be
+
 
 def pooled_variance(values: Floats, groups: NDArray[np.int64], *, unbiased: bool = True) -> Floats:
     """Variance within groups of each row of values (rows, runs).
@@ -54,7 +56,7 @@ def deviation_interval(
         0.5 * float(np.log(freedom / (2.0 * gammaincinv(0.5 * freedom, share))))
         for share in ((1 + level) / 2, (1 - level) / 2)
     )
-    high = max(value, other) * float(np.exp(np.hypot(grow, pull)))
+    high = max(value, other) * float(np.exp(min(np.hypot(grow, pull), _MOST)))
     if values.min() >= 0.0 and values.max() <= 1.0:
         high = min(high, max(value, 0.5))  # shares deviate by no more
     return Estimate(value, min(value, other) * float(np.exp(-np.hypot(shrink, pull))), high)

@@ -20,7 +20,7 @@ _GAPS = frozenset(
      "killed", "not applicable", "todo", "wip", "coming soon", "did not finish", "out of memory",
      "-/-", "-(-)", "-±-", "\\textemdash", "not tested", "not evaluated", "n.f.",
      "no disponible", "non disponible", "nicht verfügbar", "keine angabe", "not disclosed", "⨯",
-     "❌", ":x:"}
+     "❌", ":x:", "-%"}
 )  # fmt: skip
 _FORMULA_ERROR = re.compile(r"#[A-ZÄÖÜ][A-ZÄÖÜ0-9/]*[!?]?")  # #N/A, #NV, #DIV/0!, #VALEUR!
 _EXPLAINED = re.compile(r"(?:n/?a|nan|[-–—])\s*\([^()\d]*\)", re.IGNORECASE)  # N/A (no labels)

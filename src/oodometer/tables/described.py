@@ -115,7 +115,7 @@ def _numbers(results: Results) -> str:
     """How many numbers there are, and what stands behind each."""
     count = len(results.frame)
     if "spread" not in results.frame.columns:
-        return f"{count} values"
+        return f"{count} value{'s' * (count > 1)}"
     runs = sorted(results.frame["runs"].unique()) if "runs" in results.frame.columns else []
     over = f" of {runs[0]:g}{f' to {runs[-1]:g}' if len(runs) > 1 else ''} runs" if runs else ""
-    return f"{count} means ± standard deviation{over}"
+    return f"{count} mean{'s' * (count > 1)} ± standard deviation{over}"

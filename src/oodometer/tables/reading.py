@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title, plain, within_runs
+from oodometer.factors import Factor, by_title, within_runs, words_of
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import Table, texts
@@ -31,19 +30,26 @@ from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
     require_no_reference,
     require_no_states,
+    require_one_cutoff,
     require_one_form,
+    require_two_sided,
     settle_overall,
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
+from oodometer.tables.guessing.evidence import require_evidence
+from oodometer.tables.guessing.questions import each_its_own
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
+    require_no_matrix,
     require_no_samples,
     require_results,
 )
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
+from oodometer.tables.guessing.unexplained import note_unexplained
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
+from oodometer.tables.lines.doubts import require_clear_commas
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
@@ -108,6 +114,7 @@ def read_results(
 def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:
     """Read one table: first what its columns are, then its lines."""
     frame, titles = tidied(table.frame)
+    require_no_matrix(frame, columns)
     pairs, roles_said = parted_pairs(columns)
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
@@ -124,6 +131,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = _of_one_detector(frame, roles, stem, notes)
     frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
+    require_one_cutoff(roles)
     require_no_states(roles)
     require_no_reference(frame, roles)
     require_one_form(frame, roles)
@@ -137,8 +145,11 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
         notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
+    require_evidence(frame, roles)
     settle_cutoffs(roles)
+    require_clear_commas(frame, roles)
     measured = find_runs(to_long(frame, roles, notes), notes, roles)
+    note_unexplained(frame, measured.set_aside, roles, notes)
     results = {
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
@@ -160,7 +171,7 @@ def _stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mappi
     A text above a table may well speak of one metric among those that the table has.
     """
     for column in map(str, frame.columns):
-        words = {plain(word) for word in re.split(r"[\W_]+", column)}
+        words = words_of(column)
         names = frame[column].unique()
         if "metric" in words and words & _MAIN_WORDS and len(names) == 1:
             metric = metric_named(str(names[0]))
@@ -200,7 +211,8 @@ def _ordered(
             + (f": {best} decides, which {counts[best]} have" if best != first else "")
         )
     if roles.metric is not None:
-        _put_frequent_first(ordered, results, notes)
+        _put_frequent_first(ordered, results, roles, notes)
+    require_two_sided(ordered, results, roles)
     base = base_metric(ordered[0])
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
     if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
@@ -226,12 +238,16 @@ def _is_same_for_all(results: Results) -> bool:
 
 
 def _put_frequent_first(
-    ordered: list[str], results: Mapping[str, Results], notes: list[str]
+    ordered: list[str], results: Mapping[str, Results], roles: Roles, notes: list[str]
 ) -> None:
-    """Put the metric of most data sets first, where every data set has a metric of its own."""
+    """Put the metric of most sets first, where every set has a metric of its own, or ask."""
     sets = {m: {*map(tuple, _sets_of(results[m]))} for m in ordered}
     best = max(ordered, key=lambda metric: len(sets[metric]))
     first = ordered[0]
+    if len(ordered) > 2 and 2 * len(sets[best]) < len(set.union(*sets.values())) == sum(
+        map(len, sets.values())
+    ):
+        raise each_its_own({m: str(min(sets[m])[0]) for m in ordered[:2]}, roles)
     if len(sets[first]) < len(sets[best]) and sets[first].isdisjoint(sets[best]):
         ordered.sort(key=lambda metric: metric != best)
         notes.append(

@@ -15,6 +15,8 @@ SIGNIFICANT = 0.05  # adjusted p below which a difference is significant
 FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 in 2 exceptions
 DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
 LEAST_P = 0.0001  # smaller p-values are not written out: no test here is that exact
+_EXACT = 9  # decimals beyond which numbers differ by the rounding of their unit only
+_LEAST_END = 0.001  # of an interval in points: what is nearer to 0 is written as 0
 SHOWN = 4  # cases that evidence spells out; the tables have them all
 
 
@@ -47,11 +49,13 @@ def points_and_p(difference: Difference, *, adjusted: bool = True, are_shares: b
     '+1.2 points [−0.4, +2.9], adjusted p = 0.1'
     >>> points_and_p(Difference(0.01, -math.inf, math.inf, 0.5))
     '+1.0 points, without an interval, adjusted p = 0.5'
+    >>> points_and_p(Difference(0.012, -0.00012, 0.0241, 0.053))
+    '+1.2 points [−0.01, +2.4], adjusted p = 0.053'
     """
     p_value = f"{'adjusted ' * adjusted}{p_equals(difference.p_value)}"
     value, low, high = (
-        _signed(100 * part) if are_shares else f"{part:+.3g}".replace("-", "−")
-        for part in difference[:3]
+        write(100 * part) if are_shares else f"{part:+.3g}".replace("-", "−")
+        for write, part in zip((_signed, _end, _end), difference[:3], strict=True)
     )
     unit = " points" if are_shares else ""
     if not math.isfinite(difference.high - difference.low):
@@ -82,8 +86,10 @@ def hundredths(share: float) -> str:
 
     >>> hundredths(0.0123), hundredths(-0.2), hundredths(-0.0001)
     ('1.2', '−20.0', '0.0')
+    >>> hundredths(0.9005 - 0.885), hundredths(0.0155)  # whatever is lost by subtracting
+    ('1.6', '1.6')
     """
-    return _unsigned_zero(f"{100 * share:.1f}")
+    return _unsigned_zero(f"{round(100 * share, _EXACT):.1f}")
 
 
 def times_and_p(ratio: Difference) -> str:
@@ -106,7 +112,13 @@ def times_and_p(ratio: Difference) -> str:
 
 
 def _signed(value: float) -> str:
-    return _unsigned_zero(f"{value:+.1f}")
+    return _unsigned_zero(f"{round(value, _EXACT):+.1f}")
+
+
+def _end(value: float) -> str:
+    """The end of an interval: on which side of 0 it lies decides, and is seen."""
+    is_hidden = _LEAST_END <= abs(value) < 0.05
+    return f"{value:+.1g}".replace("-", "−") if is_hidden else _signed(value)
 
 
 def _unsigned_zero(text: str) -> str:

@@ -15,6 +15,7 @@ from oodometer.protocols.common.words import (
     LEVEL,
     SIGNIFICANT,
     count,
+    hundredths,
     in_all,
     listing,
     never_otherwise,
@@ -331,7 +332,7 @@ def _deviation(part: Spread, row: int) -> str:
 
 def amount(part: Spread, value: float) -> str:
     """Write a difference: of shares in hundredths."""
-    return f"{100 * value:.1f}" if part.is_share else f"{value:.3g}"
+    return hundredths(value) if part.is_share else f"{value:.3g}"
 
 
 def _apart(part: Spread, far: int, near: int, level: float) -> bool:

@@ -29,11 +29,13 @@ def answer(
     *,
     is_trained_once: bool = False,
     is_second: bool = False,
+    kept: Sequence[str] = (),
 ) -> str:
     """Say whom to use, where another one is better, and on what that rests.
 
     `flips` name the conditions that decide who is best: no number of runs would separate those two.
     `is_second`: the same page has an answer about retraining, so that this one names its scope.
+    `kept` says which part of a table is compared, if it is less than half.
     """
     if len(contest.detectors) == 1:
         return f"{contest.leader} is the only detector here: there is nothing to choose from."
@@ -62,7 +64,7 @@ def answer(
         ),
         *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads.", "or"),
     ]
-    parts += _not_compared(contest.left_out)
+    parts += [*_not_compared(contest.left_out), *kept]
     if is_trained_once:
         parts.append("One training run cannot say whether that survives retraining.")
     return " ".join(parts)
@@ -111,11 +113,36 @@ def choice(standing: Standing, tried: str) -> str:
     if not standing.behind:
         return _nobody_stands_out(standing, tried)
     if len(tied) < SHOWN:
-        return f"Use {listing([leader, *tied], 'or')}: not separable with {tried}."
+        return _one_of(standing, tried)
     near = listing([*tied[: SHOWN - 1], f"{len(tied) - SHOWN + 1} more"])
     return (
         f"No clear winner: {leader} has the best mean, but {near} are not separable from it with "
         f"{tried}."
+    )
+
+
+def _one_of(standing: Standing, tried: str) -> str:
+    """Name the few that may be the best; not those that only their spread keeps in the race.
+
+    A detector with a worse mean than one that is behind cannot be separated because it varies more.
+    """
+    leader, tied = standing.leader, standing.tied
+    first_behind = standing.detectors.index(standing.behind[0])
+    erratic = [
+        name
+        for place, name in enumerate(standing.detectors)
+        if name in tied and place > first_behind and place != standing.board.declared
+    ]
+    steady = [leader, *(name for name in tied if name not in erratic)]
+    if not erratic:
+        return f"Use {listing(steady, 'or')}: not separable with {tried}."
+    they_vary = "it varies" if len(erratic) == 1 else "they vary"
+    doubt = f"but only because {they_vary} so much."
+    if len(steady) == 1:
+        return f"Use {leader}: {listing(erratic)} cannot be ruled out with {tried}, {doubt}"
+    return (
+        f"Use {listing(steady, 'or')}: not separable with {tried}. {listing(erratic)} cannot be "
+        f"ruled out either, {doubt}"
     )
 
 

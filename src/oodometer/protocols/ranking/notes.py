@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from oodometer.factors import names
 from oodometer.protocols.common.cases import Cases, scopes_of
+from oodometer.protocols.common.cells import ENOUGH
 from oodometer.protocols.common.differences import FEW_RUNS, FEWEST_FOR_T, TWO_CASES, UNSEEN
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.common.words import (
+    SHOWN,
     SIGNIFICANT,
     count,
     known_data,
@@ -182,6 +184,27 @@ def _about_tests(field: Cases) -> list[str]:
     if len(field.names) == FEWEST_FOR_T - 1 and len(field.detectors) > 1:
         caveats.append(TWO_CASES.format(count(len(field.names), field.case)))
     return caveats
+
+
+def kept_part(field: Cases) -> list[str]:
+    """Say which part of a table is compared, if detectors have less than half of it in common."""
+    table, lacking = field.results, field.incomplete + field.unbalanced
+    cells = [name for name in (*table.keys, *table.factor_names) if name != "detector"]
+    total = len(table.frame[cells].drop_duplicates())
+    kept = total - lacking
+    if kept >= ENOUGH * total:
+        return []
+    varied = listing([f"combinations of {field.set_word}", *table.factor_names])
+    sets, word = field.cells.sets, varied if table.factor_names else several(field.set_word)
+    pairs = [name for name in ("id", "ood") if name in cells]
+    are_some = len(sets) < len(table.frame[pairs].drop_duplicates())
+    is_told = table.factor_names and are_some and len(sets) <= SHOWN
+    where = f" (all on {listing(sets)})" if is_told else ""
+    are = "is" if kept == 1 else "are"
+    return [
+        f"Only {kept} of {total} {word}{where} {are} compared: elsewhere, some detector lacks a "
+        "value."
+    ]
 
 
 def _about_gaps(field: Cases) -> list[str]:

@@ -167,6 +167,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             factors.flips,
             is_trained_once=_is_one_run(field),
             is_second="runs" in table.frame.columns,
+            kept=notes.kept_part(field),
         ),
     )
 

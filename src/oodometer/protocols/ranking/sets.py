@@ -260,8 +260,8 @@ def _has_chance(contest: Contest) -> bool:
 def lost_sets(contest: Contest) -> dict[str, Estimate]:
     """The sets on which no detector is significantly better than chance, with the best there.
 
-    Where the best has an interval above chance, or a mean far above it that too few runs leave
-    without one, the table says so, and nothing is claimed.
+    Where the best has an interval above chance, or is far above it in every one of too few runs,
+    the table says so, and nothing is claimed.
     """
     if not _has_chance(contest):
         return {}
@@ -269,7 +269,8 @@ def lost_sets(contest: Contest) -> dict[str, Estimate]:
     for name, pairwise in contest.on_sets.items():
         row = int(np.argmax(pairwise.means))
         best, strict = pairwise.intervals(LEVEL)[row], pairwise.intervals(1.0 - SIGNIFICANT / many)
-        sure = best.low > CHANCE or contest.is_undecidable
+        lowest = float(contest.set_values[name][row].min())
+        sure = best.low > CHANCE or contest.is_undecidable or lowest > NEAR_CHANCE
         looks_better = sure and best.value > NEAR_CHANCE
         if not looks_better and max(own.low for own in strict) <= CHANCE:
             lost[name] = strict[row]
@@ -309,6 +310,6 @@ def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
     return Claim(
         f"{beats} chance on {few(list(lost), contest.set_word)}.",
         "holds" if are_below else "undecided",
-        f"AUROC of the best there, with an interval that allows for {len(contest.detectors)} "
-        f"detectors: {'; '.join(parts[:SHOWN])}",
+        "AUROC of the best there, with an interval that allows for "
+        f"{count(len(contest.detectors), 'detector')}: {'; '.join(parts[:SHOWN])}",
     )

@@ -185,9 +185,13 @@ def share_claims(
             f"Over the {several(field.case)}, {'; '.join(parts)}.",
             "holds",
             f"the lower ends of these shares are at least {min(lows):.0%}, by {100 * level:.3g}% "
-            f"intervals that allow for all {len(shares)} detectors; see the table of shares",
+            f"intervals{_allowing(len(shares))}; see the table of shares",
         )
     ]
+
+
+def _allowing(detectors: int) -> str:
+    return f" that allow for all {detectors} detectors" if detectors > 1 else ""
 
 
 def _dominant(shares: VarianceShares, left_over: tuple[str | None, ...]) -> Effect | None:

@@ -151,6 +151,7 @@ class Contest:
     set_word: str
     set_means: Mapping[str, Floats]  # mean of each detector on each set
     on_sets: Mapping[str, Pairwise]  # the same, where sets have a spread of their own
+    set_values: Mapping[str, Floats]  # there: (detectors, cases)
     without: Callable[[str], Pairwise]  # the main scope, one set left out
     shared: Mapping[str, NDArray[np.intp]]  # repeats whose levels several runs have in common
     left_out: tuple[str, ...]  # detectors that lack too much to be compared
@@ -261,6 +262,9 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         set_word="outlier set",
         set_means={ood: pairwise.means for ood, pairwise in on_sets.items()},
         on_sets=on_sets,
+        set_values={
+            ood: np.array([field.placements[name, ood].values for name in names]) for ood in sets
+        },
         without=without,
         shared=field.units.shared,
         left_out=tuple(field.unranked),
@@ -305,6 +309,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         set_word=word,
         set_means={n: v.mean(axis=1) if field.are_runs else v for n, v in sets.items()},
         on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
+        set_values=sets if field.are_runs else {},
         without=without,
         shared=field.units.shared,
         left_out=field.left_out,

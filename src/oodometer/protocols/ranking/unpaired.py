@@ -106,7 +106,7 @@ def _own_runs(table: Results) -> _Own:
     # Every detector by the same outlier sets: those that each has in some run.
     common = cells.groupby(level="detector", sort=False).count().gt(0).all()
     whole = cells[list(common[common].index)].dropna()
-    if not common.any() or whole.empty:
+    if not common.any():
         raise UserError("No outlier set has a value for every detector, in runs of its own.")
     values = whole.mean(axis=1).groupby(level="detector", sort=False)
     known = {str(name): Summary.of(own.to_numpy(dtype=float)) for name, own in values}
@@ -298,7 +298,11 @@ def _finding(
 ) -> Finding:
     known = {name: part for name, part in given.items() if _has_spread(part)}
     if not known:
-        raise UserError("No detector has several runs: one has no spread.")
+        where = in_all(sets, sets, _set_word(table), preposition="on")
+        raise UserError(
+            f"No detector has two runs with a value {where}: too many values are missing to "
+            "compare detectors."
+        )
     few = [name for name in given if name not in known]
     standing = _standing(table, known, ours, sets)
     claims = lead_claims(standing)

@@ -86,17 +86,19 @@ def _of_text(text: str, file: Path, wanted: str) -> Table:
     tables = (
         find_tables(text) or logged_tables(text) or (text_tables(text) if is_page(text) else [])
     )
-    if not tables and wanted in ("", "1"):
+    if not tables:
         try:
-            return _framed(read_grid(text, f"'{file}'"))
+            grid = read_grid(text, f"'{file}'")
         except UserError:
             copied = "\n\n" in text.strip() or not any(map(text.__contains__, _DELIMITERS))
             tables = text_tables(text) if copied else []
             tables = tables or stacked_tables(text)
             if not tables:
                 raise
-    if not tables:
-        raise UserError(f"'{file}' holds one table: leave out '#{wanted}'.")
+        else:
+            if wanted not in ("", "1"):
+                raise UserError(f"'{file}' holds one table: leave out '#{wanted}'.")
+            return _framed(grid)
     return _framed(*choose(tables, str(file), wanted))
 
 

@@ -29,13 +29,14 @@ from oodometer.tables.vocabulary.names import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_TITLES = ("header", "subheader")  # of the columns that the two lines become
+HEADERS = ("header", "subheader")  # of the columns that the two lines become
 _FEWEST = 4  # columns of results
 _MOST = 200
 _SIGNS = (" ", "_", "/", "|")  # between two names of a title
 _NUMBERED = re.compile(
     r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+"
 )  # seed 42, which is known as it is
+_SHOTS = re.compile(r"(?i)\d[\s\-]?shots?\b")  # of a data set: mini-ImageNet 5-shot
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _Pairs = list[tuple[str, str]]
@@ -67,7 +68,7 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     form = _side_of_forms(parts) if all(map(metric_named, results)) else None
     if form is None:
         return _lines(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
-    title = _TITLES[0] if names == _TITLES else names[1 - form]
+    title = HEADERS[0] if names == HEADERS else names[1 - form]
     others = {c: (pair[1 - form],) for c, pair in zip(results, parts, strict=True)}
     forms = {c: pair[form] for c, pair in zip(results, parts, strict=True)}
     return _lines(frame, numeric, others, (title,), notes, forms)
@@ -85,7 +86,8 @@ def _side_of_forms(parts: _Pairs) -> int | None:
 
 def _may_measure(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column may hold results: numbers that neither count runs nor are a setting."""
-    known = plain(column) in TITLES or mentions_setting(column) or names_costs(column)
+    setting = mentions_setting(column) and not _SHOTS.search(column)
+    known = plain(column) in TITLES or setting or names_costs(column)
     return not known and numeric_share(frame[column]) > 0.5
 
 
@@ -243,12 +245,12 @@ def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tupl
     if known[0] == known[1]:
         known = [data == [False, True], data == [True, False]]
     if known[0] == known[1]:
-        return _TITLES
+        return HEADERS
     if any(_names_compared(frame, c) for c in labels):
         title = _title_of_sets(sides[data.index(True)], frame, labels)
-        return (title, _TITLES[1]) if data[0] else (_TITLES[0], title)
+        return (title, HEADERS[1]) if data[0] else (HEADERS[0], title)
     compared, sets = sides if known[0] else sides[::-1]
-    title = _title_of_sets(sets, frame, labels) if any(data) else _TITLES[0 if known[1] else 1]
+    title = _title_of_sets(sets, frame, labels) if any(data) else HEADERS[0 if known[1] else 1]
     networks = _are(compared, is_model) and not _are(compared, is_detector)
     name = "network" if networks and any(_varies(frame, c) for c in labels) else "method"
     return (name, title) if known[0] else (title, name)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import words_of
 from oodometer.tables.cells import numeric_share, read_cell
 from oodometer.tables.vocabulary.measures import metric_named
 
@@ -34,7 +34,7 @@ def is_difference(title: str) -> bool:
     >>> is_difference("ΔAUROC vs MSP"), is_difference("Accuracy drop"), is_difference("delta")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     said = bool(words & _AROUND) or metric_named(title) is not None
     return bool(_SIGN.search(title)) or (bool(words & _WORDS) and said)
 
@@ -45,7 +45,7 @@ def words_of_difference(title: str) -> set[str]:
     >>> words_of_difference("MSP drop"), words_of_difference("drop-path")
     ({'drop'}, {'drop'})
     """
-    return {plain(word) for word in re.split(r"[\W_]+", title)} & _WORDS
+    return words_of(title) & _WORDS
 
 
 def without_differences(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

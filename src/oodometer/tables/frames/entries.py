@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import by_title, plain
+from oodometer.factors import by_title, words_of
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles, joined_column
 from oodometer.tables.vocabulary.measures import metrics_in, without_metric
@@ -40,7 +39,7 @@ def with_whole_names(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.
     if not joined:
         return frame
     name = "+".join([detector, *joined])
-    if not all(_words(column) & _VARIANTS for column in joined):
+    if not all(words_of(column) & _VARIANTS for column in joined):
         one = joined[0]
         raise UserError(
             f"Lines with the same '{detector}' differ in '{one}': other models "
@@ -67,7 +66,7 @@ def _telling(frame: pd.DataFrame, keys: list[str], columns: list[str]) -> list[s
 
 def _is_sparse(frame: pd.DataFrame, detector: str, column: str) -> bool:
     """Whether few detectors share the levels of a column of names."""
-    if numeric_share(frame[column]) > 0.5 or _words(column) & INCIDENTAL:
+    if numeric_share(frame[column]) > 0.5 or words_of(column) & INCIDENTAL:
         return False
     pairs = frame[[detector, column]].drop_duplicates()
     detectors, levels = len(frame[detector].unique()), len(frame[column].unique())
@@ -78,10 +77,6 @@ def _is_sparse(frame: pd.DataFrame, detector: str, column: str) -> bool:
 def _may_tell(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column of names or settings may tell lines apart: no measurement."""
     return numeric_share(frame[column]) <= 0.5 or mentions_setting(column)
-
-
-def _words(column: str) -> set[str]:
-    return {plain(word) for word in re.split(r"[\W_]+", column)}
 
 
 def metric_of_names(frame: pd.DataFrame) -> tuple[str | None, pd.DataFrame]:

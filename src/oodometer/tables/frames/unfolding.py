@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.roles import ALL
 from oodometer.tables.vocabulary.measures import metric_named
@@ -222,7 +222,7 @@ def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _name_by_marks(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Name the rows of an ablation after the columns that they mark, if nothing else names them."""
     labels = [c for c in map(str, frame.columns) if numeric_share(frame[c]) <= 0.5]
-    labels = [c for c in labels if INCIDENTAL.isdisjoint(map(plain, re.split(r"[\W_]+", c)))]
+    labels = [c for c in labels if INCIDENTAL.isdisjoint(words_of(c))]
     marked = [c for c in labels if _has_marks(frame[c])]
     if len(marked) < 2 or len(marked) < len(labels) or frame.duplicated(marked).any():
         return frame

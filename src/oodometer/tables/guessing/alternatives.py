@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
@@ -23,6 +23,8 @@ from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLE
 if TYPE_CHECKING:
     import pandas as pd
 
+    from oodometer.results import Results
+
 _SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
 _SHOWN = 3  # columns that a question names
 _FEWEST = 3  # lines on which a reference is the same
@@ -30,6 +32,8 @@ _OVER_ALL = "over the data that other columns are about"  # why a column is not 
 _OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _TEST = re.compile(r"(?i)(?<![^\W_])test(?![^\W_])")
+_ONE_SIDED = frozenset({"precision", "recall", "specificity"})
+_AT_RANK = re.compile(r"(\S*@\d+)(\s\S)?")  # of a ranking: R@5, recall@10 de
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
 
 
@@ -61,6 +65,51 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
         f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
         f"decides, with {_options(forms, main, roles)}{' (or lower=)' * (main == UNNAMED)}, or "
         f"average them with {roles.option(condition=ALL)}."
+    )
+
+
+def require_two_sided(ordered: Sequence[str], results: Mapping[str, Results], roles: Roles) -> None:
+    """Ask which metric decides, if each tells one side of decisions and they have other leaders.
+
+    Whoever flags more has the higher recall and the lower precision.
+    """
+    sides = [metric for metric in ordered if base_metric(metric) in _ONE_SIDED]
+    if not sides or sides[0] != ordered[0] or len({_leader(results[m]) for m in sides}) < 2:
+        return
+    columns = {metric: column for column, (metric, _) in reversed(roles.measured.items())}
+    if roles.metric is not None or not columns.keys() >= set(sides):
+        return
+    options = " or ".join(roles.option(higher=columns[metric]) for metric in sides[:_SHOWN])
+    raise UserError(
+        f"{_listed([columns[metric] for metric in sides])} have different leaders, and each tells "
+        f"one side of the decisions only: say which decides, with {options}."
+    )
+
+
+def _leader(results: Results) -> str:
+    """Return what has the highest mean over all lines."""
+    return str(results.frame.groupby("detector")["value"].mean().idxmax())
+
+
+def require_one_cutoff(roles: Roles) -> None:
+    """Ask which columns decide, where titles on several data sets end each ranking elsewhere.
+
+    Such are R@1 and R@5 of images and of texts: of different metrics, not of as many data sets.
+    """
+    if roles.wide or roles.main or ALL in roles.chosen or roles.metric is not None:
+        return
+    main = base_metric(main_first(metric for metric, _ in roles.measured.values())[0])
+    patterns: dict[str, list[str]] = {}
+    for column, (metric, _) in roles.measured.items():
+        if (cut := _AT_RANK.search(column)) and base_metric(metric) in (main, "recall", UNNAMED):
+            patterns.setdefault(f"*{cut[1]}{' *' if cut[2] else ''}", []).append(column)
+    ranks = {re.sub(r".*@", "", pattern) for pattern in patterns}
+    if len(ranks) < 2 or max(map(len, patterns.values())) < 2:
+        return
+    shown = [own[0] for own in patterns.values()][:_SHOWN]
+    options = " or ".join(roles.option(higher=pattern) for pattern in list(patterns)[:_SHOWN])
+    raise UserError(
+        f"{', '.join(map(repr, shown))} are different metrics: say which decides, with {options}."
     )
 
 
@@ -213,7 +262,7 @@ def _is_form(word: str) -> bool:
     return is_qualifier(word) or plain(word) in INSIDE
 
 
-def _listed(forms: Mapping[str, str]) -> str:
+def _listed(forms: Collection[str]) -> str:
     *first, last = [repr(column) for column in list(forms)[: _SHOWN + 1]]
     more = len(forms) > _SHOWN + 1
     return f"{', '.join([*first, last])}, …" if more else f"{', '.join(first)} and {last}"

@@ -9,19 +9,12 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import CORRUPTIONS, plain
+from oodometer.factors import CORRUPTIONS, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
-from oodometer.tables.guessing.likeness import (
-    have_numbers,
-    mostly,
-    name_setups,
-    wide_names,
-    words_of,
-)
-from oodometer.tables.guessing.questions import what_are_others
+from oodometer.tables.guessing.likeness import are_decimals, have_numbers, mostly, name_setups
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -35,6 +28,7 @@ from oodometer.tables.guessing.roles import (
 from oodometer.tables.guessing.spreads import spreads_by_title, take_spreads
 from oodometer.tables.guessing.stated import stated_results
 from oodometer.tables.guessing.titled import OTHER_METRIC, titled_results
+from oodometer.tables.guessing.unexplained import require_named
 from oodometer.tables.guessing.untitled import untitled_results
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data, is_set
 from oodometer.tables.vocabulary.measures import (
@@ -58,10 +52,8 @@ from oodometer.tables.vocabulary.names import (
     SET_TITLES,
     SPREADS,
     SUMMARIES,
-    is_average,
     is_detector,
     is_model,
-    is_surely_detector,
     mentions_setting,
     names_costs,
     names_outliers,
@@ -127,7 +119,7 @@ def _take_factors(
     free = [column for column in (*numeric, *words) if column not in known]
     costs = [c for c in free if names_costs(c) and len(frame[c].unique()) > 1]
     roles.ignored |= dict.fromkeys(costs, "what it costs")
-    _require_named(frame, [c for c in free if c in numeric and c not in costs], roles)
+    require_named(frame, [c for c in free if c in numeric and c not in costs], roles)
     roles.factors += [column for column in free if column not in costs]
 
 
@@ -140,26 +132,6 @@ def _part_corruptions(frame: pd.DataFrame, roles: Roles) -> None:
     if plain(column) in CORRUPTIONS or 2 * sum(map(is_corruption, names)) > len(names):
         roles.ood = None
         roles.factors.append(column)
-
-
-def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> None:
-    """Ask what numbers of a known detector or data set are beside one with a metric as title."""
-    bare = [c for c in numeric if _are_decimals(frame[c])]
-    titled = list(roles.measured)
-    if not titled or roles.chosen or not without_metric(titled[0]):
-        return
-    if roles.detector is not None:
-        sets = [c for c in bare if not is_average(c)]
-        if mostly(sets, is_data):
-            raise what_are_others(titled, sets, roles)
-        return
-    several = len(titled) > 1
-    if several and not mostly(wide_names(roles), is_detector):
-        return
-    known = is_detector if several else is_surely_detector
-    if not any(known(words[-1]) for c in bare if (words := c.split())):
-        return
-    raise what_are_others(titled, bare, roles)
 
 
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
@@ -249,7 +221,7 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
 
 
 def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
-    words = (plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column))
+    words = (word for column in frame.columns for word in words_of(column))
     if roles.spreads or any(word in SPREADS for word in words):
         return True
     return any(
@@ -279,7 +251,7 @@ def _by_title(
         elif title in REPEAT_TITLES or (title == "filter" and "nshot" in all_titles):
             roles.factors.append(column)  # a filter is how lm-evaluation-harness reads answers
         elif title == "id" and _names_lines(frame, column, all_titles):
-            if default in GENERAL and _are_decimals(frame[column]):
+            if default in GENERAL and are_decimals(frame[column]):
                 rest.append(column)  # accuracy on the data set of training
             else:
                 roles.ignored[column] = "row names"
@@ -317,7 +289,7 @@ def _is_other_statistic(
     several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
     if (not several and not (described and numeric)) or is_detector(column):
         return False
-    others = [c for c in columns if c != column and _are_decimals(frame[c])]
+    others = [c for c in columns if c != column and are_decimals(frame[c])]
     others = [c for c in others if not names_costs(c) and not mentions_setting(c)]
     return not (several and is_one_of(frame, column, others))  # a data set called delta-x
 
@@ -342,7 +314,7 @@ def _role_named(
     if title in SET_TITLES and _name_models(texts.unique().tolist()):
         named_elsewhere = not titles.isdisjoint({*DETECTOR_TITLES, *MODEL_TITLES})
         return None if roles.detector is not None or named_elsewhere else "detector"
-    if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
+    if role in ("id", "ood") and (are_decimals(texts) or is_gap(texts.iloc[0])):
         return None  # results on such data, or a name that not all lines have
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
@@ -362,11 +334,6 @@ def _means_otherwise(texts: pd.Series[str], title: str, titles: AbstractSet[str]
         return "target" not in titles and not any(map(is_data, set(texts)))
     # Perhaps what is compared: the features of a benchmark.
     return title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title})
-
-
-def _are_decimals(texts: pd.Series[str]) -> bool:
-    decimals = sum("." in text and read_cell(text) is not None for text in texts)
-    return 2 * decimals >= len(texts)
 
 
 def _names_data_sets(column: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, are_checkpoints, plain
+from oodometer.factors import LABELS, TITLES, are_checkpoints, plain, words_of
 from oodometer.tables.cells import is_gap
 from oodometer.tables.guessing.likeness import (
     are_data,
@@ -17,7 +17,6 @@ from oodometer.tables.guessing.likeness import (
     name_setups,
     share,
     wide_names,
-    words_of,
 )
 from oodometer.tables.guessing.questions import (
     models_or_data,
@@ -47,12 +46,18 @@ from oodometer.tables.vocabulary.names import (
     is_surely_detector,
     mentions_setting,
 )
-from oodometer.tables.vocabulary.others import are_data_files, are_yes_or_no, names_condition
+from oodometer.tables.vocabulary.others import (
+    are_data_files,
+    are_yes_or_no,
+    names_condition,
+    names_parameters,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _OF_RUNS = REPEAT_TITLES | JOB_TITLES
+_VALUES = frozenset({"value", "values", "level", "setting"})  # plain titles, beside parameters
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
@@ -164,12 +169,25 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
         raise which_column(frame, free, roles)
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
         raise which_axis(frame, free[0], roles)
+    _require_no_values(frame, free[0], roles)
     names = [str(name) for name in frame[free[0]].unique()]
     heading = free[0].endswith(SECTION) and roles.id is None and roles.ood is None
     unsure = any(map(is_data, names)) if is_untitled(free[0]) else heading
     if unsure and not any(map(_is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
+
+
+def _require_no_values(frame: pd.DataFrame, column: str, roles: Roles) -> None:
+    """Ask whether settings are compared that one column names and another gives the values of."""
+    values = [c for c in frame.columns if plain(c) in _VALUES and c not in roles.measured]
+    told = [c for c in values if not frame.duplicated([column, c]).any()]
+    if told and names_parameters(column) and not frame[column].is_unique:
+        raise UserError(
+            f"Lines differ in settings, which '{column}' and '{told[0]}' name: if these are "
+            f"compared, use {roles.option(detector=f'{column}+{told[0]}')}; else there is nothing "
+            "to compare."
+        )
 
 
 def _without_twins(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> list[str]:

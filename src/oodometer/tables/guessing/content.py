@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain
+from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain, words_of
 from oodometer.tables.guessing.compared import find_compared, is_metric, is_untitled
 from oodometer.tables.guessing.likeness import (
     are_runs,
@@ -14,7 +14,6 @@ from oodometer.tables.guessing.likeness import (
     mostly,
     share,
     wide_names,
-    words_of,
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets
@@ -35,6 +34,7 @@ from oodometer.tables.vocabulary.names import (
     mentions_setting,
     names_costs,
 )
+from oodometer.tables.vocabulary.others import without_mean_over_outliers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,8 +169,16 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
         if roles.ood is not None and titled:
             roles.id = titled[0]
             roles.factors.remove(titled[0])
-    elif _are_trained_on(frame, roles, frame[roles.ood].unique().tolist()):
+    elif _are_id_sets(frame, roles, frame[roles.ood].unique().tolist()):
         roles.id, roles.ood = roles.ood, None
+
+
+def _are_id_sets(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> bool:
+    """Whether a column holds ID sets: by what titles say of its numbers, by its names or others."""
+    over_outliers = [without_mean_over_outliers(column) != column for column in roles.measured]
+    of_classes = ["classification" in words_of(column) for column in roles.measured]
+    said = all(over_outliers) or all(of_classes) or are_trained_on(sets)
+    return said or _are_trained_on(frame, roles, sets)
 
 
 def _is_property(frame: pd.DataFrame, column: str, roles: Roles) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import value_of
 from oodometer.tables.frames.differences import are_gains, is_difference, words_of_difference
 from oodometer.tables.lines.summaries import are_results
@@ -59,5 +59,5 @@ def is_one_of(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
 
 def _may_be_name(text: str) -> bool:
     """Whether words may name something though one is that for differences: Delta, delta-x."""
-    words = [plain(word) for word in re.split(r"[\W_]+", text) if word]
+    words = words_of(text)
     return _NAME in words and not is_difference(text)

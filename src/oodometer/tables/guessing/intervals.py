@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oodometer.factors import words_of
 from oodometer.tables.cells import interval_of, is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.likeness import words_of
 
 if TYPE_CHECKING:
     import pandas as pd

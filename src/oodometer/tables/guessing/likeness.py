@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from oodometer.factors import TITLES, plain
-from oodometer.tables.cells import Cell, is_gap
+from oodometer.factors import TITLES, plain, words_of
+from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.names import (
@@ -99,6 +99,12 @@ def name_setups(texts: Sequence[str]) -> bool:
     return worded and len(set(texts)) == len(texts) > 2 and not are_runs(texts)
 
 
+def are_decimals(texts: pd.Series[str]) -> bool:
+    """Whether at least every second text is a number with a decimal point."""
+    decimals = sum("." in text and read_cell(text) is not None for text in texts)
+    return 2 * decimals >= len(texts)
+
+
 def are_within(cells: Sequence[Cell], low: float, high: float) -> bool:
     """Whether all numbers lie between two others, and are no levels of a setting."""
     return all(low <= cell.value <= high for cell in cells) and not are_levels(cells)
@@ -121,17 +127,19 @@ def are_levels(cells: Sequence[Cell]) -> bool:
     )
 
 
-def words_of(title: str) -> set[str]:
-    """Return the words of a title, each reduced to letters and digits."""
-    return {plain(word) for word in re.split(r"[\W_]+", title)}
-
-
 def is_about_data(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column says of which data the numbers are, by its title or by known names.
 
     A benchmark beside data sets may be anything, such as the features that are compared.
     """
-    words = words_of(column)
+    words = set(words_of(column))
     if "benchmark" in words and any(plain(c) in SET_TITLES for c in frame.columns if c != column):
-        words = words - {"benchmark"}
+        words.discard("benchmark")
     return not words.isdisjoint(DATA_WORDS) or share(frame[column], is_data) >= 0.5
+
+
+def numbers_lines(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a first column without a title gives each line a whole number: names, not results."""
+    texts = frame[column]
+    first = len(frame.columns) > 2 and column == frame.columns[0] == "column 1"
+    return first and texts.is_unique and all(text.isdigit() for text in texts)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.tables.guessing.likeness import are_data, wide_names
-from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
+from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles, option
+from oodometer.tables.vocabulary.measures import main_first
+from oodometer.tables.vocabulary.names import is_average
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +72,9 @@ def or_lower(roles: Roles) -> str:
 
 def models_or_data(names: Sequence[str], column: str, roles: Roles) -> UserError:
     """Ask whether names of which some are those of data sets are compared."""
-    option = roles.option(detector=column, **unnamed_option(roles))
+    models = roles.option(detector=column, **unnamed_option(roles))
     return UserError(
-        f"Are {names[0]}, {names[1]}{', …' * (len(names) > 2)} models ({option}{or_lower(roles)}), "
+        f"Are {names[0]}, {names[1]}{', …' * (len(names) > 2)} models ({models}{or_lower(roles)}), "
         "or data sets of one model, so that there is nothing to compare?"
     )
 
@@ -89,12 +91,37 @@ def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> Us
 
 def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -> UserError:
     """Ask what numbers are beside those whose titles name a metric."""
-    metric = roles.measured[titled[0]][0]
+    metric = main_first(roles.measured[column][0] for column in titled)[0]
+    if metric == UNNAMED:
+        return what_are([*titled, *bare], roles, shares=False)
     role = metric.replace(" ", "_")
-    alike = [column for column in titled if roles.measured[column][0] == metric]
+    alike = [c for c in titled if roles.measured[c][0] == metric and not is_average(c)]
     same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
+    own = [roles.option(**{better: bare[0]}) for better in ("higher", "lower")]
+    shown = (alike or list(titled))[0]
     return UserError(
-        f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
-        f"too, use {same}; else {other}."
+        f"'{shown}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
+        f"too, use {same}; if they are something else, {other}, or {own[0]} or {own[1]} if "
+        "these decide."
+    )
+
+
+def mean_of_one(mean: str, other: str) -> UserError:
+    """Ask which of two columns decides if one is called average: no mean is of one column."""
+    options = " or ".join(option(higher=column) for column in (mean, other))
+    return UserError(
+        f"'{mean}' cannot be the mean of '{other}' alone: say which decides, with {options} "
+        "(lower= if lower is better)."
+    )
+
+
+def each_its_own(metrics: Mapping[str, str], roles: Roles) -> UserError:
+    """Ask what counts where every data set has a metric of its own: metric -> one of its sets."""
+    shown = ", ".join(f"{metric} on {name}" for metric, name in metrics.items())
+    value = next(iter(roles.measured), "value")
+    averaged = roles.option(higher=value, ignore=str(roles.metric))
+    return UserError(
+        f"Data sets have different metrics ({shown}, …): if higher is better on all of them and "
+        f"they may be averaged, use {averaged}; else give the rows of one metric."
     )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.factors import TITLES, are_checkpoints, plain
+from oodometer.factors import TITLES, are_checkpoints, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
+from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, metric_named
 from oodometer.tables.vocabulary.names import (
@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # readings that a question names
 _COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of what was tested
+_NUMBERS_OF = frozenset({"num", "number", "nb", "count"})  # words of titles
 _TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
-_PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
+_FEWEST_ROWS = 3  # of a matrix
+_AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
+# 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
+_SEVERAL = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?")
 
 
 class NothingComparedError(UserError):
@@ -65,18 +69,44 @@ def require_no_samples(frame: pd.DataFrame, chosen: Collection[str]) -> None:
             )
 
 
+def require_no_matrix(frame: pd.DataFrame, chosen: Collection[str]) -> None:
+    """Refuse tests of pairs, and ask about rows that are called as the columns are."""
+    if chosen:
+        return
+    for test in (c for c in frame.columns if is_test(c) and numeric_share(frame[c]) > 0.5):
+        for column in frame.columns:
+            if all(map(_AGAINST.search, frame[column].unique())):
+                raise UserError(
+                    f"Each line tests a pair, such as '{frame[column].iloc[0]}', with the outcome "
+                    f"in '{test}': give the results that were tested."
+                )
+    first, *others = frame.columns
+    if len(frame) != len(others) or len(others) < _FEWEST_ROWS:
+        return
+    if sorted(map(plain, frame[first])) == sorted(map(plain, others)):
+        raise UserError(
+            f"Rows and columns have the same names ({', '.join(others[:2])}, …), as in a matrix of "
+            "distances, correlations or confusions, not results: if the rows are compared, use "
+            f"{option(detector=first, higher=ALL)}."
+        )
+
+
 def require_results(roles: Roles, frame: pd.DataFrame) -> None:
     """Raise if no column holds results, or none names the detector."""
     if not roles.measured:
         raise NothingComparedError(_why_no_results(roles, frame))
     used = {*roles.measured, *roles.ignored, *roles.spreads.values()}
     for column in [c for c in frame.columns if c not in used and metric_named(c)]:
-        pairs = [text for text in frame[column] if _PAIR.fullmatch(text)]
+        pairs = [text for text in frame[column] if _SEVERAL.fullmatch(text)]
         if 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
             raise UserError(
-                f"Cells of column '{column}', such as '{pairs[0]}', hold two numbers: give each a "
-                f"column of its own, or leave it out with {roles.option(ignore=column)}."
+                f"Cells of column '{column}', such as '{pairs[0]}', hold {_count(pairs[0])} "
+                "numbers: give each a column of its own, or leave it out with "
+                f"{roles.option(ignore=column)}."
             )
+    unnamed = {metric for metric, _ in roles.measured.values()} == {UNNAMED}
+    if unnamed and ALL not in roles.chosen and (cells := _several(frame)):
+        raise UserError(_why_several(cells[0], roles))
     if roles.detector is None and not are_detectors(roles):
         raise NothingComparedError(_why_no_detector(roles, frame))
 
@@ -84,12 +114,14 @@ def require_results(roles: Roles, frame: pd.DataFrame) -> None:
 def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     """Name the columns that may hold what is compared."""
     free = _candidates(roles, frame)
-    titles = [what for _, what in roles.measured.values() if what]
+    titles = list(dict.fromkeys(what for _, what in roles.measured.values() if what))
     if len(titles) > 1 and not roles.wide and not are_runs(titles):
+        rows = next((c for c in free if c not in (roles.ood, roles.id)), None)
+        lines = f", do the lines ({roles.option(detector=rows)})" if rows else ""
         return (
             f"Do the titles of columns ({', '.join(titles[:2])}, …) name what is compared "
-            f"({roles.option(detector=ALL)}), or are they data sets of one detector or model, so "
-            "that there is nothing to compare?"
+            f"({roles.option(detector=ALL)}){lines}, or are they data sets of one detector or "
+            "model, so that there is nothing to compare?"
         )
     others = _like_results(roles, frame)
     if len(others) > 1 and ALL not in roles.chosen:
@@ -131,10 +163,26 @@ def _may_be_set(texts: pd.Series[str], column: str) -> bool:
     return (is_setting(column) or whole) and plain(column) not in _COUNTS
 
 
-def _why_two(cell: str, roles: Roles) -> str:
+def _several(frame: pd.DataFrame) -> list[str]:
+    """Return the cells with several numbers of columns that hold hardly anything else."""
+    columns = [[t for t in frame[c] if not is_gap(t)] for c in frame.columns]
+    cells = [[t for t in texts if _SEVERAL.fullmatch(t)] for texts in columns]
+    often = [own for own, texts in zip(cells, columns, strict=True) if 2 * len(own) > len(texts)]
+    return [cell for own in often for cell in own]
+
+
+def _count(cell: str) -> str:
+    count = cell.count("/") + 1
+    return {2: "two", 3: "three"}.get(count, str(count))
+
+
+def _why_several(cell: str, roles: Roles) -> str:
+    said = {2: "FPR95/AUROC", 3: "NLL/accuracy/ECE"}.get(cell.count("/") + 1)
+    if said is None:
+        return f"Cells such as '{cell}' hold {_count(cell)} numbers: give each a column of its own."
     return (
-        f"Cells such as '{cell}' hold two numbers: say what they are, in the titles, such as 'SVHN "
-        f"(FPR95/AUROC)', or for all of them, such as {roles.option(**{'FPR95/AUROC': ALL})}."
+        f"Cells such as '{cell}' hold {_count(cell)} numbers: say what they are, in the titles, "
+        f"such as 'SVHN ({said})', or for all of them, such as {roles.option(**{said: ALL})}."
     )
 
 
@@ -164,18 +212,20 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     """Say what the columns hold instead."""
     if why := _why_left_out(roles, frame):
         return why
-    pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
+    pairs = [t for column in frame.columns for t in frame[column] if _SEVERAL.fullmatch(t)]
     if len(pairs) > len(frame):
-        return _why_two(pairs[0], roles)
+        return _why_several(pairs[0], roles)
     for column in filter(metric_named, frame.columns):
         wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
+        if wrong and _SEVERAL.fullmatch(wrong[0]):
+            return _why_several(wrong[0], roles)
         if wrong:
             return (
                 f"Column '{column}' should contain results, but most of its cells are not numbers, "
                 f"such as '{wrong[0]}'."
             )
     if pairs:
-        return _why_two(pairs[0], roles)
+        return _why_several(pairs[0], roles)
     other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
     if other:
         return (
@@ -199,9 +249,9 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
 def _may_hold_results(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column holds numbers that vary, and no settings, repeats or costs."""
     varies = 2 * len(frame[column].unique()) > len(frame) > 1
-    other = (
-        mentions_setting(column) or names_costs(column) or plain(column) in {*TITLES, *OOD_TITLES}
-    )
+    counts = not _NUMBERS_OF.isdisjoint(words_of(column))
+    other = counts or mentions_setting(column) or names_costs(column)
+    other = other or plain(column) in {*TITLES, *OOD_TITLES}
     return numeric_share(frame[column]) > 0.5 and varies and not other
 
 

@@ -99,12 +99,30 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
         if column == ALL and role in WIDE and ALL not in frame.columns:
             chosen[COLUMNS] = role
             continue
+        if is_metric and column != ALL and (others := _others(column, frame)):
+            chosen |= dict.fromkeys(others, "ignore")
+            column = ALL
         if column not in frame.columns and not (column == ALL and is_metric):
             raise unknown("column", column, frame.columns)
         if role in SINGLE and role in chosen.values():
             raise UserError(f"--columns names two columns as {role}.")
         chosen[column] = role if measure is None else measure.name
     return chosen
+
+
+def _others(pattern: str, frame: pd.DataFrame) -> list[str]:
+    """Return the columns of decimals that a pattern such as ``*R@1`` leaves out; none for a title.
+
+    What it stands for are the results of one metric on several data sets.
+    """
+    titles = [str(column) for column in frame.columns]
+    if ALL not in pattern or pattern in titles:
+        return []
+    exact = re.compile(".*".join(map(re.escape, pattern.split(ALL))))
+    kept = [title for title in titles if exact.fullmatch(title)]
+    if not kept:
+        raise unknown("column", pattern, titles)
+    return [t for t in titles if t not in kept and frame[t].str.fullmatch(r"-?\d*\.\d+").any()]
 
 
 def parted_pairs(text: str) -> tuple[str, str]:

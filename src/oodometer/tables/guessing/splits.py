@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from oodometer.factors import words_of
 from oodometer.tables.cells import is_gap
 from oodometer.tables.guessing.roles import option
 
@@ -49,4 +50,7 @@ def on_test_data(
 
 
 def _place(level: str) -> int | None:
-    return next((n for n, kind in enumerate(_BEST_FIRST) if kind.fullmatch(level)), None)
+    """Return which data a level names; one that names two is how models were selected."""
+    kinds = [any(map(kind.fullmatch, words_of(level))) for kind in _BEST_FIRST]
+    first = (n for n, kind in enumerate(_BEST_FIRST) if kind.fullmatch(level))
+    return next(first, None) if sum(kinds) < 2 else None

@@ -37,6 +37,7 @@ from oodometer.tables.vocabulary.names import (
     is_model,
     is_qualifier,
 )
+from oodometer.tables.vocabulary.others import without_mean_over_outliers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +59,7 @@ _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: preci
 _CLASS = re.compile(r"(?i)\bclass[\s_\-]*\w+")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
+_BRIER = re.compile(r"bs\W*", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
 
@@ -71,6 +73,8 @@ def titled_results(
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
     if "auroc" in named.values():  # beside it, AP is that of the same curves
         named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
+    if "calibration error" in named.values():  # beside it, BS is no batch size
+        named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
@@ -196,8 +200,10 @@ def _statistic_of(
 
     "ood" says nothing, unless other columns are about data like those of training.
     """
+    column = without_mean_over_outliers(column) or column
     named = metric_named(column) is not None
-    words = (without_metric(column) if named else _AP.sub(" ", column).replace("_", " ")).split()
+    short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _AP.sub(" ", column)
+    words = (without_metric(column) if named else short.replace("_", " ")).split()
     left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
     what = " ".join(w for w in words if plain(w) not in left_out)
     said = {plain(word) for word in words}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.content import detector_names
 from oodometer.tables.guessing.likeness import are_runs
@@ -125,7 +125,7 @@ def _direction(frame: pd.DataFrame, columns: Sequence[str], roles: Roles) -> boo
     for arrow, higher in (("↑", True), ("↓", False)):
         if all(arrow in column for column in columns):
             return higher
-    words = {plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column)}
+    words = {word for column in frame.columns for word in words_of(column)}
     return True if words & _PERFORMANCE else _by_ranks(frame, columns, roles.id or roles.ood)
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.guessing.likeness import (
     are_levels,
     are_partly_whole,
     are_runs,
     are_within,
-    words_of,
+    numbers_lines,
 )
-from oodometer.tables.guessing.questions import what_are
+from oodometer.tables.guessing.questions import mean_of_one, what_are
 from oodometer.tables.guessing.roles import (
     ALL,
     MEAN_OF_OTHERS,
@@ -44,8 +44,10 @@ from oodometer.tables.vocabulary.names import (
     is_detector,
     is_model,
     is_setting,
+    is_whole_model,
     mentions_setting,
 )
+from oodometer.tables.vocabulary.others import names_property_of_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,6 +125,8 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
     means = sure_means(means, len(measured) - len(means))
     if len(means) == len(measured):
         return measured
+    if len(means) == 1 and len(measured) == 2:
+        raise mean_of_one(means[0], *(c for c in measured if c not in means))
     roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
     return [column for column in measured if column not in means]
 
@@ -288,7 +292,7 @@ def _may_name_score(title: str) -> bool:
 
 def _is_called_summary(title: str) -> bool:
     """Whether a title is a word for summaries, or has that for differences: delta-x."""
-    return plain(title) in SUMMARIES or "delta" in map(plain, re.split(r"[\W_]+", title))
+    return plain(title) in SUMMARIES or "delta" in words_of(title)
 
 
 def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:
@@ -367,8 +371,9 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     on_split = title in ID_TITLES | {"test"} and fine
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES and not on_split
     setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
-    named = bool(words & NO_RESULTS) and not is_detector(column)  # rank-feat
-    other = known or gains or named or setting
+    is_name = is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
+    named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column))
+    other = known or gains or named or setting or numbers_lines(frame, column)
     return within and not other and not ("paired" in words or "wilcoxon" in words)
 
 

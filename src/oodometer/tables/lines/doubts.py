@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _FEWEST = 8  # numbers before their share says anything
 _MOST = 0.9  # of AUROCs below 0.5 that are doubted
 SCALES = 20  # times larger on one data set than on another: a mean over both says little
+_THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")  # or three decimals behind a comma
+_COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")  # surely decimals
+_POINT = re.compile(r"\d+\.\d+")
 _LOWEST = 0.2  # an AUROC of exactly 0 among others that are all above this is a gap
 
 
@@ -51,6 +55,22 @@ def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
         f"use {roles.option(lower=column)}; if this is another metric, "
         f"{roles.option(higher=column)}; if they are AUROCs indeed, {roles.option(auroc=column)}."
     )
+
+
+def require_clear_commas(frame: pd.DataFrame, roles: Roles) -> None:
+    """Refuse numbers such as 35,403 that may be thousands, unless others say what commas are."""
+    for column, (metric, _) in roles.measured.items():
+        texts = [text.strip() for text in frame[column].unique()]
+        commas = [text for text in texts if "," in text]
+        doubtful = [text for text in commas if _THOUSANDS.fullmatch(text)]
+        if not doubtful or any(map(_COMMA.fullmatch, commas)):
+            continue
+        if any(map(_POINT.fullmatch, texts)) or not roles.measure(metric).is_share:
+            number = doubtful[0]
+            raise UserError(
+                f"'{number}' in column '{column}' may be {number.replace(',', '')} or "
+                f"{number.replace(',', '.')}: write it without a comma."
+            )
 
 
 def note_scales(lines: pd.DataFrame, measures: Mapping[str, Measure], notes: list[str]) -> None:

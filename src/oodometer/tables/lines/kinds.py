@@ -7,10 +7,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, by_title, plain
+from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, by_title, plain, words_of
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.compared import is_untitled
-from oodometer.tables.guessing.likeness import are_numbers, mostly, words_of
+from oodometer.tables.guessing.likeness import are_numbers, mostly
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from oodometer.factors import LABELS, TITLES, plain
+from oodometer.factors import LABELS, TITLES, plain, words_of
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.vocabulary.names import mentions_setting
 
@@ -45,7 +44,7 @@ def is_unplanned(frame: pd.DataFrame, column: str) -> bool:
     """
     title = plain(column)
     known = title in TITLES or title in LABELS
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    words = words_of(column)
     if known or (mentions_setting(column) and not words & _LENGTHS):
         return False
     cell = ["detector", *id_column(frame), "ood", "metric"]

@@ -15,6 +15,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
+from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.content import are_of_classifiers
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
@@ -273,11 +274,12 @@ def _filled(
     frame: pd.DataFrame, column: str, role: str, roles: Roles, notes: list[str]
 ) -> NDArray[np.object_]:
     """Return names; one that is empty below others is theirs, as merged cells are exported."""
-    texts = frame[column].to_numpy(dtype=object)
+    names = frame[column].map({text: undressed(text) for text in frame[column].unique()})
+    texts = names.to_numpy(dtype=object)
     empty = texts == ""
     if not empty.any():
         return texts
-    below = frame[column].where(~empty).ffill()
+    below = names.where(~empty).ffill()
     labels = [c for c in frame.columns if c not in roles.measured and c not in roles.ignored]
     filled = frame[labels].assign(**{column: below})
     if empty[0] or filled.duplicated().any():

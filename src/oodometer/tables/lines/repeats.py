@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import by_title, plain
+from oodometer.factors import by_title, plain, words_of
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.levels import id_column, is_unplanned
@@ -31,17 +31,18 @@ _INCIDENT = re.compile(
 )
 
 
-def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
+def require_alike(long: Long, given: Long, roles: Roles) -> None:
     """Ask what lines are that repeat a cell, if a column of names that is not a factor differs.
 
-    `lines` are those of `long` with all columns of the file.
+    `given` has the lines of `long` with all columns of the file.
     """
+    lines = given.frame
     keys = ["detector", *id_column(lines), "ood", "metric", *long.factors]
     keys = [name for name in keys if name in lines.columns]
     double = lines[lines.duplicated(keys, keep=False)]
     if double.empty:
         return
-    dropped = [c for c in roles.factors if c in lines.columns and c not in long.factors]
+    dropped = [name for name in given.factors if name not in long.factors]
     telling = [name for name in dropped if _may_tell(name, list(double[name].unique()))]
     if not any(plain(name) in REPEAT_TITLES for name in long.factors):
         telling = [n for n in telling if not is_unplanned(lines, n)]  # epochs until a stop
@@ -51,6 +52,7 @@ def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
         sizes = {column: len(double[column].unique()) for column in words}
         name = max(sizes, key=sizes.__getitem__)
         levels = list(double[name].unique())
+        name = given.factors[name]
         detector = roles.detector or "detector"
         models = f"other models ({roles.option(detector=f'{detector}+{name}')}), "
         raise UserError(
@@ -62,7 +64,7 @@ def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
 
 def _may_tell(name: str, levels: Sequence[str]) -> bool:
     """Whether a column may say what lines are: no name of a job, date, path or measurement."""
-    words = {plain(word) for word in re.split(r"[\W_]+", name)}
+    words = words_of(name)
     named = plain(name) in JOB_TITLES | REPEAT_TITLES or words & INCIDENTAL
     if named or len(levels) < 2 or any(map(_INCIDENT.search, levels)):
         return False

@@ -73,14 +73,15 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     long = replace(long, frame=_one_spelling(long.frame, notes))
     long = _with_named_repeats(_with_promoted_settings(long))
     wanted = {name for name, title in long.factors.items() if title in roles.chosen}
-    lines = long.frame
+    given = long
     long, reasons = _choose_factors(long, wanted, notes)
     require_known_kinds(long, roles)
     require_shared(long, roles)
     require_one_scale(long, roles)
     require_met(long, roles)
     if not wanted:
-        require_alike(long, lines.assign(detector=long.frame["detector"]), roles)
+        lines = given.frame.assign(detector=long.frame["detector"])
+        require_alike(long, replace(given, frame=lines), roles)
     return Runs(each_once(_with_named_jobs(long), roles, notes), reasons)
 
 

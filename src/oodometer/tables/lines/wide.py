@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from oodometer.errors import UserError
-from oodometer.factors import TITLES, plain
+from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import KEYED, are_numbers, factor_in
 from oodometer.tables.guessing.roles import ALL, Roles
@@ -89,7 +89,7 @@ def _evaluated_at(title: str) -> str:
     >>> _evaluated_at("incremental step"), _evaluated_at("Model / Epoch"), _evaluated_at("Model")
     ('step', 'epoch', '')
     """
-    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    words = words_of(title)
     known = [word for word in words if word in TITLES and TITLES[word].kind == "re_evaluation"]
     return known[-1] if known else ""
 
@@ -116,7 +116,7 @@ def _are_variants(titles: Sequence[str], roles: Roles) -> bool:
     """Whether titles beside detectors tell variants apart: baseline, with and without, networks."""
     if roles.detector is not None and len(titles) > 1 and all(map(is_model, titles)):
         return True
-    words = [{plain(word) for word in re.split(r"[\W_]+", title)} for title in titles]
+    words = [words_of(title) for title in titles]
     known = any(is_data(title) for title in titles)
     return roles.detector is not None and not known and any(w & _VARIANTS for w in words)
 

@@ -47,10 +47,11 @@ def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, t
         raise UserError(f"{broken.problem[:-1]} ('{file}').")
     groups = _groups(left)
     if len(groups) > 1:
-        raise UserError(_question(left, groups, file))
+        raise UserError(_question(left, groups, file, _broken(candidates)))
     grid = join([(c.table, c.grid) for c in left if c.grid is not None])
     if grid is None or (not wanted and _share_nothing(left)):
-        raise UserError(_question(left, groups, file, joins=grid is not None))
+        said = _question(left, groups, file, _broken(candidates), joins=grid is not None)
+        raise UserError(said)
     read = {c.found.number for c in left}
     return grid, tuple(_judged(c, read, bool(wanted)) for c in candidates)
 
@@ -212,10 +213,11 @@ def _question(
     candidates: Sequence[Candidate],
     groups: Sequence[Sequence[Candidate]],
     file: str,
+    broken: str,
     *,
     joins: bool = False,
 ) -> str:
-    """Ask which tables are meant; `joins` if all can be read as one."""
+    """Ask which tables are meant; `joins` if all can be read as one, `broken` if some cannot."""
     first = candidates[0].found.number
     several = len(groups) > 1 or joins
     alike = next((group for group in groups if len(group) > 1 and several), None)
@@ -226,5 +228,11 @@ def _question(
     what = "results" if _names_results(candidates[0]) else "numbers"
     return (
         f"'{file}' holds {len(candidates)} tables with {what}: {_listed(candidates)}; name one, "
-        f"such as '{file}#{first}'{more}."
+        f"such as '{file}#{first}'{more}.{broken}"
     )
+
+
+def _broken(candidates: Sequence[Candidate]) -> str:
+    """Say which tables of a page cannot be read, and why."""
+    problems = [c.problem for c in candidates if c.grid is None]
+    return f" Not read: {problems[0]}" if problems else ""

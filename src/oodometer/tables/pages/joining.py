@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from oodometer.factors import TITLES, plain
+from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.cells import Rows, numeric_share
 from oodometer.tables.frames.grid import Grid
 from oodometer.tables.frames.headers import KNOWN_TITLES
@@ -77,7 +76,7 @@ def _are_told_apart(columns: dict[str, list[str]], grids: Sequence[Grid]) -> boo
 
 def _are_two_tasks(texts: Sequence[str]) -> bool:
     """Whether headings tell the AUROC of images from that of pixels: not two values of one."""
-    words = [{plain(word) for word in re.split(r"[\W_]+", text)} for text in texts]
+    words = [words_of(text) for text in texts]
     return len({frozenset(said & {"image", "pixel"}) for said in words} - {frozenset()}) > 1
 
 
@@ -86,7 +85,7 @@ def _columns(
 ) -> dict[str, list[str]]:
     """Return columns, title -> what it says of each table, that tell tables apart."""
     levels = sorted({level for table in tables for level in table.levels})
-    said = [[table.levels.get(level, "") for table in tables] for level in levels]
+    said = [[_heading(table, level) for table in tables] for level in levels]
     headings = [texts for texts in (*said, list(own)) if len(set(texts)) > 1]
     facts = _facts(tables)
     if not headings and not facts:
@@ -105,6 +104,12 @@ def _columns(
         name = title if free else next(sections, f"heading {len(columns) + 1}")
         columns[name] = texts
     return columns
+
+
+def _heading(table: PageTable, level: int) -> str:
+    """Return the heading of some level above a table, or else the nearest one around it."""
+    outer = [known for known in table.levels if known <= level]
+    return table.levels[max(outer)] if outer else ""
 
 
 def _facts(tables: Sequence[PageTable]) -> dict[str, list[str]]:

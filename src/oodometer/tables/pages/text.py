@@ -130,7 +130,7 @@ def _cut(
     lines: Sequence[str], split: Callable[[str], list[str]], most_uneven: float = 0.0
 ) -> _Block | None:
     """Return the most lines with the same number of cells; single texts may stand between."""
-    cells = [split(line) for line in lines]
+    cells = [_without_crosses(split(line)) for line in lines]
     widths = Counter(len(row) for row in cells if len(row) > 1)
     if not widths:
         return None
@@ -145,6 +145,13 @@ def _cut(
         return None  # columns that stand close together: a cut here would shift all titles
     header = _header_above(cells[: first + 1], lines, width) if split is _by_spaces else []
     return _Block(first - len(header), last, len(whole), [*header, *inside])
+
+
+def _without_crosses(row: list[str]) -> list[str]:
+    """Take an X for a gap in a line that holds nothing but a name and numbers."""
+    if len(row) > 2 and all(cell == "X" or read_cell(cell) is not None for cell in row[1:]):
+        return ["-" if cell == "X" else cell for cell in row]
+    return row
 
 
 def _holds_several(cell: str) -> bool:

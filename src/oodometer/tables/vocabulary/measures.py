@@ -58,6 +58,7 @@ _DETECTION = (
 # Metrics of classifiers, segmentation, regression, ... The order is that in which they are taken
 # for the main one: accuracy before the precision and the recall that accompany it.
 _GENERAL = (
+    (r"(?:mean_|relative_)?corruption_err(?:or)?", Measure("corruption error", False, None)),
     (r"top_?1_?err(?:or)?", Measure("error rate", higher=False)),
     (r"top_?5_?err(?:or)?", Measure("top-5 error", higher=False)),
     (r"(?:mean|average|avg|m)_?(?:per_?)?class_?acc(?:uracy)?|macc"
@@ -167,6 +168,10 @@ _REMARKS = re.compile(
 _CAMEL = re.compile(  # TrainLoss, but not FocalLoss
     r"(?<![A-Za-z])(Train|Val|Valid|Test|Eval|Mean|Avg|Macro|Micro|Weighted|Best|Final)(?=[A-Z])"
 )
+_SHORT = (  # names whose letters are capital or small
+    (re.compile(r"(?<![^\W_])mCE(?![^\W_])"), "corruption_error"),  # MCE: of calibration
+    (re.compile(r"(?<![^\W_])R@(?=\d)"), "recall@"),  # R2: of regression
+)
 _SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
 _PER_UNIT = re.compile(  # AUROC/MB is no AUROC
@@ -206,6 +211,8 @@ def metric_named(title: str) -> str | None:
         return None
     if _PER_UNIT.search(title):
         return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None
+    for short, name in _SHORT:
+        title = short.sub(name, title)
     text = _joined(_CAMEL.sub(r"\1_", title))
     for known in _KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):

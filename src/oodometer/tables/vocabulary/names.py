@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oodometer.factors import TITLES, plain
+from oodometer.factors import TITLES, plain, words_of
 
 # Column titles, lower case without signs, that tell what a column holds.
 DETECTOR_TITLES = frozenset(
@@ -43,9 +43,22 @@ ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
     "网络", "主干网络", "骨干网络", "架构", "配置", "구성",
 )  # fmt: skip
+# Words of titles that say that a column names what is compared: Training scheme, loss_fn.
+COMPARED_WORDS = frozenset(
+    {"method", "methods", "model", "models", "detector", "algorithm", "algo", "approach",
+     "network", "net", "classifier", "architecture", "arch", "backbone", "encoder", "decoder",
+     "loss", "strategy", "variant", "ablation", "experiment", "experiments", "exp", "setup",
+     "setting", "settings", "config", "configuration", "scheme", "system", "technique", "pipeline",
+     "optimizer", "regularizer", "augmentation", "estimator", "learner", "kernel", "policy",
+     "agent", "baseline", "team", "submission", "entry", "solver", "framework", "library", "tool",
+     "embedding", "embeddings", "tokenizer", "prompt", "prompting", "postprocessor", "scorer",
+     "training", "pretraining", "objective", "aggregation", "fusion", "sampler", "sampling",
+     "imputer", "scaler", "name", "arm", "arms", "row", "component", "components", "module",
+     "modules", "features", "calibration"}
+)  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",
+    "env", "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",
     "institution", "slice", "shift",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
@@ -248,7 +261,7 @@ def names_costs(title: str) -> bool:
     >>> names_costs("lda_fit_sec"), names_costs("Train (s)"), names_costs("ViT-S")
     (True, True, False)
     """
-    words = (plain(word) for word in re.split(r"[\W_]+", title))
+    words = words_of(title)
     return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
 
 
@@ -258,7 +271,7 @@ def is_incidental(title: str) -> bool:
     >>> is_incidental("Git commit"), is_incidental("optimizer")
     (True, False)
     """
-    return not INCIDENTAL.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+    return not INCIDENTAL.isdisjoint(words_of(title))
 
 
 def is_pretraining(title: str) -> bool:
@@ -267,7 +280,7 @@ def is_pretraining(title: str) -> bool:
     >>> is_pretraining("Pretrained on"), is_pretraining("weights"), is_pretraining("train set")
     (True, True, False)
     """
-    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    words = words_of(title)
     return any(w.startswith("pretrain") or w in _STARTS for w in words)
 
 
@@ -287,7 +300,7 @@ def is_statistic(title: str) -> bool:
     >>> is_statistic("rho_all_median"), is_statistic("lambda")
     (True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
 
 
@@ -308,7 +321,7 @@ def is_qualifier(words: str, *, of_sets: bool = False) -> bool:
     (True, True, False)
     """
     known = _SPLITS if of_sets else _QUALIFIERS
-    said = [plain(word) for word in re.split(r"[\W_]+", words) if word]
+    said = words_of(words)
     return all(word in known or _STORED_AS.fullmatch(word) for word in said)
 
 
@@ -329,7 +342,7 @@ def mentions_setting(title: str) -> bool:
     >>> mentions_setting("Learning rate"), mentions_setting("n_shots"), mentions_setting("batch")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return is_setting(title) or not words.isdisjoint(_SETTING_WORDS)
 
 
@@ -350,6 +363,16 @@ def is_model(name: str) -> bool:
     """
     bare = plain(name[:100])
     return bare in _FITTED or bool(_MODELS.match(bare))
+
+
+def is_whole_model(name: str) -> bool:
+    """Whether all of a name is that of a model, though a word of it names something else.
+
+    >>> is_whole_model("Time-CNN"), is_whole_model("ResNet time")
+    (True, False)
+    """
+    bare = plain(name[:100])
+    return bare in _FITTED or bool(_MODELS.fullmatch(bare))
 
 
 def is_posthoc(name: str) -> bool:

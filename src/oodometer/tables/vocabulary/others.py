@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 
 _TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
 # Words of titles of what was found in each run, and what it is that was.
@@ -21,7 +21,27 @@ _CONDITIONS = frozenset(
     {"condition", "conditions", "perturbation", "perturbations", "attack", "attacks", "corruption",
      "corruptions", "distortion", "distortions", "degradation", "transformation", "noiselevel"}
 )  # fmt: skip
+_OVER_OUTLIERS = re.compile(
+    r"(?i)\(?\b(?:averaged?|avg\.?|means?)\s+(?:over|of|across|on)\s+(?:all\s+|the\s+)*(?:\w+\s+)?"
+    r"(?:ood|out[ -]of[ -]distribution|outlier)[ -](?:test\s+)?(?:data\s?)?sets?\b\)?"
+)
+# Words of titles of what a data set is like.
+_OF_DATA = frozenset({"dimensions", "dimensionality", "contamination", "samples", "instances"})
+_OUTLIERS = frozenset({"outlier", "outliers", "anomaly", "anomalies"})
+_SHARES = frozenset({"perc", "percent", "percentage", "pct", "ratio", "share", "fraction"})
+_PARAMETERS = frozenset(
+    {"parameter", "parameters", "param", "hyperparameter", "hyperparam", "setting", "knob"}
+)
 _BESIDE_CONDITIONS = frozenset({"type", "name", "kind", "level", "id", "setting", "test"})
+# Words for levels of a condition, in which data or runs differ.
+_LEVELS = frozenset(
+    {"easy", "medium", "moderate", "hard", "difficult", "clean", "noisy", "noise", "low", "mid",
+     "middle", "high", "small", "large", "big", "short", "long", "day", "night", "male", "female",
+     "young", "old", "seen", "unseen", "novel", "weak", "strong", "mild", "severe", "early", "late",
+     "indoor", "outdoor", "rare", "common", "frequent", "majority", "minority", "many", "few",
+     "head", "tail", "positive", "negative", "simple", "complex", "sparse", "dense", "before",
+     "after", "open", "closed", "fast", "slow", "dark", "bright", "left", "right"}
+)  # fmt: skip
 _DATA_FILE = re.compile(
     r"(?i).*\.(?:csv|tsv|txt|json|npy|npz|mat|arff|wav|flac|mp3|png|jpe?g|dcm|parquet)"
 )
@@ -43,7 +63,7 @@ def is_found(title: str) -> bool:
     >>> is_found("best_epoch"), is_found("selected threshold"), is_found("epoch")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return not words.isdisjoint(_FOUND) and not words.isdisjoint(_FINDINGS)
 
 
@@ -53,8 +73,8 @@ def is_test(title: str) -> bool:
     >>> is_test("Wilcoxon p"), is_test("paired t(4)"), is_test("T")
     (True, True, False)
     """
-    words = [plain(word) for word in re.split(r"[\W_]+", title)]
-    return len(words) > 1 and not _TESTS.isdisjoint(words)
+    words = words_of(title)
+    return (len(words) > 1 or plain(title) == "pvalue") and not _TESTS.isdisjoint(words)
 
 
 def names_condition(title: str) -> bool:
@@ -63,9 +83,47 @@ def names_condition(title: str) -> bool:
     >>> names_condition("attack_type"), names_condition("Noise level"), names_condition("model")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title) if word}
+    words = words_of(title)
     known = words & _CONDITIONS
     return plain(title) in _CONDITIONS or (bool(known) and words - known <= _BESIDE_CONDITIONS)
+
+
+def without_mean_over_outliers(title: str) -> str:
+    """Leave out of a title that its numbers are means over outlier sets.
+
+    >>> without_mean_over_outliers("average over 6 OOD datasets AUROC")
+    'AUROC'
+    """
+    return _OVER_OUTLIERS.sub("", title).strip()
+
+
+def names_property_of_data(title: str) -> bool:
+    """Whether a title is that of what a data set is like: how large, how many of it are outliers.
+
+    >>> [names_property_of_data(t) for t in ("# Dimensions", "Outlier Perc", "#Samples", "KNN")]
+    [True, True, True, False]
+    """
+    words = words_of(title)
+    share = not words.isdisjoint(_SHARES) and not words.isdisjoint(_OUTLIERS)
+    return title.lstrip().startswith("#") or share or not words.isdisjoint(_OF_DATA)
+
+
+def names_parameters(title: str) -> bool:
+    """Whether a column holds names of settings, whose values another column holds.
+
+    >>> names_parameters("hyperparameter"), names_parameters("Parameter name")
+    (True, True)
+    """
+    return plain(title).removesuffix("name") in _PARAMETERS
+
+
+def names_level(title: str) -> bool:
+    """Whether a title is a word for a level of some condition.
+
+    >>> names_level("Easy"), names_level("Hard AP"), names_level("HardNet")
+    (True, True, False)
+    """
+    return plain(title.split()[0] if title.split() else "") in _LEVELS
 
 
 def are_data_files(texts: Iterable[str]) -> bool:

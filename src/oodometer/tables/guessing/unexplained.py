@@ -1,0 +1,86 @@
+"""Numbers whose titles name no metric, beside those whose titles do: results, perhaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from oodometer.factors import TITLES, plain
+from oodometer.tables.cells import read_cell
+from oodometer.tables.guessing.likeness import are_decimals, are_levels, mostly, wide_names
+from oodometer.tables.guessing.questions import what_are_others
+from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.measures import GENERAL, without_metric
+from oodometer.tables.vocabulary.names import (
+    is_average,
+    is_detector,
+    is_statistic,
+    is_surely_detector,
+    mentions_setting,
+)
+from oodometer.tables.vocabulary.others import is_test
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 3  # columns that a note names
+_SEVERAL = 2  # columns that nothing explains, from which on they may be what a table is about
+
+
+def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> None:
+    """Ask what numbers are that may well be results, beside some with a metric as title.
+
+    Such are columns of known detectors or data sets, and several that nothing explains beside no
+    more that are explained: an unknown metric may be the main one, or a known one be the name of
+    a data set.
+    """
+    bare = [c for c in numeric if are_decimals(frame[c])]
+    titled = list(roles.measured)
+    if not titled or roles.chosen:
+        return
+    if without_metric(titled[0]):
+        _require_known(bare, titled, roles)
+    unexplained = [c for c in bare if _may_be_result(frame[c])]
+    named = roles.detector is not None or bool(wide_names(roles))  # else it is asked by whom
+    general = named and all(metric in GENERAL for metric, _ in roles.measured.values())
+    if general and len(unexplained) >= max(_SEVERAL, len(titled)) and roles.metric is None:
+        raise what_are_others(titled, unexplained, roles)
+
+
+def note_unexplained(
+    frame: pd.DataFrame, not_used: Iterable[str], roles: Roles, notes: list[str]
+) -> None:
+    """Tell which numbers that may well be results are not compared."""
+    left = [c for c in not_used if c in frame.columns and are_decimals(frame[c])]
+    left = [c for c in left if _may_be_result(frame[c])]
+    if left:
+        shown = ", ".join(map(repr, left[:_SHOWN])) + ", …" * (len(left) > _SHOWN)
+        notes.append(
+            f"{shown}: not compared, because no known metric is named so; "
+            f"{roles.option(higher=left[0])} compares it"
+        )
+
+
+def _require_known(bare: Sequence[str], titled: Sequence[str], roles: Roles) -> None:
+    """Ask what numbers of a known detector or data set are."""
+    if roles.detector is not None:
+        sets = [c for c in bare if not is_average(c)]
+        if mostly(sets, is_data):
+            raise what_are_others(titled, sets, roles)
+        return
+    several = len(titled) > 1
+    if several and not mostly(wide_names(roles), is_detector):
+        return
+    known = is_detector if several else is_surely_detector
+    if any(known(words[-1]) for c in bare if (words := c.split())):
+        raise what_are_others(titled, bare, roles)
+
+
+def _may_be_result(texts: pd.Series[str]) -> bool:
+    """Whether numbers are measured, by their variety, and no setting, statistic or repeat."""
+    title = str(texts.name)
+    known = plain(title) in TITLES or is_statistic(title) or mentions_setting(title)
+    cells = [cell for text in texts if (cell := read_cell(text)) is not None]
+    varied = 2 * len({cell.value for cell in cells}) > len(texts)
+    return varied and not known and not is_test(title) and not are_levels(cells)

@@ -1,0 +1,207 @@
+"""Results files as benchmarks of other fields publish them: read, or asked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from page_reading import asked, read
+
+from oodometer.errors import UserError
+from oodometer.results import Results
+from oodometer.tables.vocabulary.measures import MEASURES, metric_named
+
+CLASSIFIERS = "MLP,FCN,ResNet,Time-CNN"
+
+
+def _names(results: Results, column: str = "detector") -> list[str]:
+    return [str(name) for name in results.frame[column].unique()]
+
+
+def _refused(tmp_path: Path, text: str, name: str) -> str:
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, text, name)
+    return str(caught.value)
+
+
+def test_a_model_called_after_a_cost_is_compared(tmp_path: Path) -> None:
+    lines = "ECG,3.4,71.5,14.3,0.5\nIMAGE,3.4,41.4,44.8,6.9\nMOTION,14.3,42.9,57.1,1.5\n"
+    text = f",{CLASSIFIERS}\n{lines}"
+    results = read(tmp_path, text, "themes.csv", "higher=*").results[0]
+    assert _names(results) == CLASSIFIERS.split(",")
+
+
+def test_whole_numbers_in_a_first_column_without_title_name_the_lines(tmp_path: Path) -> None:
+    lines = "".join(f"{n},4.{k},2.{k}5,1.{k}2,5.{k}\n" for k, n in enumerate((81, 251, 451, 700)))
+    results = read(tmp_path, f",{CLASSIFIERS}\n{lines}", "lengths.csv", "lower=*").results[0]
+    assert _names(results) == CLASSIFIERS.split(",")
+    assert [(f.name, f.kind) for f in results.factors] == [("column 1", "condition")]
+
+
+def test_what_data_sets_are_like_is_not_compared(tmp_path: Path) -> None:
+    text = (
+        "Data,#Samples,# Dimensions,Outlier Perc,VAE,LUNAR,DevNet\n"
+        "cardio,1831,21,9.61,2.93,1.25,0.48\nglass,214,9,4.21,0.36,0.92,0.08\n"
+        "letter,1600,32,6.25,2.61,0.97,0.41\nmnist,7603,100,9.21,12.55,2.32,2.54\n"
+    )
+    results = read(tmp_path, text, "seconds.csv", "lower=*").results[0]
+    assert _names(results) == ["VAE", "LUNAR", "DevNet"]
+
+
+def test_bs_beside_a_calibration_error_is_the_brier_score(tmp_path: Path) -> None:
+    text = "method,ACC,ECE,BS\nplain,0.468,0.176,0.216\ndropout,0.481,0.161,0.205\n"
+    metrics = [results.metric for results in read(tmp_path, text, "main.csv").results]
+    assert metrics == ["accuracy", "calibration error", "Brier score"]
+
+
+def test_lines_that_differ_in_settings_are_asked_about(tmp_path: Path) -> None:
+    text = "parameter,value,F1,ECE,BS\n" + "".join(
+        f"{name},{value},0.6{k}1,0.1{k}2,0.1{k}5\n"
+        for k, (name, value) in enumerate(
+            [("scale", 1.0), ("scale", 5.0), ("weight", 0.1), ("weight", 5.0), ("gamma", 1.0)]
+        )
+    )
+    asked(tmp_path, text, "detector=parameter+value", name="sensitivity.csv")
+
+
+def test_a_column_called_value_that_tells_equal_lines_apart_is_no_error(tmp_path: Path) -> None:
+    text = "method,value,AUROC\n" + "".join(
+        f"{name},{value},0.{90 - k}\n"
+        for k, (name, value) in enumerate(
+            [("MSP", "a"), ("MSP", "b"), ("ODIN", "c"), ("ODIN", "d")]
+        )
+    )
+    asked(tmp_path, text, "repeat=value", "condition=value", name="runs.csv")
+
+
+@pytest.mark.parametrize(
+    ("group", "metric", "role"),
+    [
+        ("average over 6 OOD datasets", "OOD AUC", "id"),
+        ("results", "OOD AUC", "ood"),
+        ("results", "classification error", "id"),
+    ],
+)
+def test_numbers_over_outlier_sets_and_of_classes_are_of_id_sets(
+    tmp_path: Path, group: str, metric: str, role: str
+) -> None:
+    lines = "".join(
+        f"{data} & {method} & 0.{70 + 3 * k + n} & 0.{20 + k + n} \\\\\n"
+        for k, data in enumerate(("CatsVsDogs", "Cassava", "Cars196"))
+        for n, method in enumerate(("Baseline", "ODIN", "Outlier Exposure"))
+    )
+    second = "classification loss" if "class" in metric else "FPR at 95\\% TPR"
+    header = (
+        f" & & \\multicolumn{{2}}{{l}}{{{group}}} \\\\\n & & {metric} & {second} \\\\\n"
+        "dataset & method & & \\\\\n"
+    )
+    text = f"\\begin{{tabular}}{{llrr}}\n{header}\\midrule\n{lines}\\end{{tabular}}\n"
+    results = read(tmp_path, text, "grouped.tex").results[0]
+    assert _names(results, role) == ["CatsVsDogs", "Cassava", "Cars196"]
+
+
+def test_tables_below_names_of_id_sets_are_about_these(tmp_path: Path) -> None:
+    text = "# Results\n" + "".join(
+        f"\n{data}:\n| Model | FPR95 |\n|---|---|\n| Softmax | {worse}% |\n| ODIN | {better}% |\n"
+        for data, worse, better in (("CIFAR-10", 51.04, 35.71), ("CIFAR-100", 80.41, 74.64))
+    )
+    results = read(tmp_path, text, "README.md").results[0]
+    assert len(_names(results, "id")) == 2
+
+
+def test_corruption_errors_are_no_calibration_errors() -> None:
+    assert metric_named("mCE") == metric_named("mean corruption error") == "corruption error"
+    assert metric_named("MCE") == "calibration error"
+    assert not MEASURES["corruption error"].higher
+
+
+def test_ways_to_select_models_are_no_parts_of_the_data(tmp_path: Path) -> None:
+    ways = ("training-domain validation set", "test-domain validation set (oracle)")
+    text = "algorithm,selection,accuracy\n" + "".join(
+        f"{name},{way},7{k}.{n}\n" for k, way in enumerate(ways) for n, name in enumerate("abc")
+    )
+    results = read(tmp_path, text, "selection.csv").results[0]
+    assert set(_names(results, "selection")) == set(ways)
+
+
+def test_tables_of_a_text_are_found_whose_numbers_are_partly_crosses(tmp_path: Path) -> None:
+    def table(way: str, *numbers: str) -> str:
+        rows = (("Algorithm", "A", "C", "Avg"), ("CAG", "X", "X", "X"), ("ERM", *numbers))
+        return f"-------- Dataset: PACS, model selection method: {way}\n" + "\n".join(
+            "".join(cell.ljust(22) for cell in row) for row in rows
+        )
+
+    text = "Total records: 9\n\n" + "\n\n".join(
+        (
+            table("oracle", "88.0 +/- 0.3", "80.4 +/- 1.0", "84.2"),
+            table("training", "87.0 +/- 0.3", "80.1 +/- 1.0", "83.6"),
+        )
+    )
+    results = read(tmp_path, text, "results.txt#1,2", "higher=*").results[0]
+    assert _names(results) == ["ERM"] and len(results.frame) == 4
+
+
+def test_headings_of_another_level_tell_image_from_pixel_level(tmp_path: Path) -> None:
+    table = "| Model | Tile | Grid |\n|---|---|---|\n| PaDiM | 0.9 | 0.8 |\n| CFlow | 0.8 | 0.7 |\n"
+    text = f"## Image-Level AUC\n\n{table}\n### Pixel-Level AUC\n\n{table}"
+    assert "README.md#1'" in _refused(tmp_path, text, "README.md")
+    assert len(read(tmp_path, text, "README.md#1").results[0].frame) == 4
+
+
+def test_columns_of_which_some_are_negative_are_asked_about_with_options_that_work(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "| Method | Boston Housing | Wine | kin8nm | Naval |\n|---|---|---|---|---|\n"
+        "| Ensemble | 6.11 | 0.97 | -1.17 | -5.17 |\n| Refined VI | 2.94 | 0.95 | -1.06 | -6.33 |\n"
+    )
+    asked(tmp_path, text, "higher=*", "lower=*")
+
+
+def test_a_table_that_cannot_be_read_is_named_beside_the_others(tmp_path: Path) -> None:
+    text = (
+        "## A\n\n| Method | NLL | Acc |\n|---|---|---|\n| x1 | 0.1 | 0.9 |\n| y1 | 0.2 | 0.8 |\n\n"
+        "## B\n\n| Method | NLL | Acc |\n|---|---|---|\n| x1 | 0.1 | 0.9 |\n| y1 | 2 | 3 | 4 |\n\n"
+        "## C\n\n| Source | Acc |\n|---|---|\n| x1 | 0.9 |\n| y1 | 0.8 |\n"
+    )
+    assert "Not read: Line 3 of table 2 has 4 cells" in _refused(tmp_path, text, "page.md")
+
+
+def test_cells_of_three_numbers_are_asked_about(tmp_path: Path) -> None:
+    text = (
+        "| Method | ImageNet | ImageNet-C | YTBB-Robust |\n|---|---|---|---|\n"
+        "| Plain | 0.939 / 76.2% / 0.032 | 3.21 / 40.5% / 0.103 (75.4%) | 25.9% |\n"
+        "| Mixup | 0.888 / 77.7% / 0.028 | 2.78 / 47.1% / 0.109 (67.3%) | 28.3% |\n"
+    )
+    asked(tmp_path, text, "NLL/accuracy/ECE=*")
+
+
+def test_lines_of_a_setting_may_be_compared_beside_columns_of_data_sets(tmp_path: Path) -> None:
+    text = "λ,CIFAR AUROC,SVHN AUROC\n0.0,80.1,75.2\n0.01,98.7,89.4\n0.1,96.6,88.2\n"
+    asked(tmp_path, text, "detector=*", "detector=λ", name="ablation.csv")
+
+
+def test_numbers_in_bold_are_names_without_their_signs(tmp_path: Path) -> None:
+    text = "| λ | AUROC |\n|---|---|\n| 0.0 | 0.8025 |\n| **0.01** | **0.9869** |\n"
+    assert _names(read(tmp_path, text, columns="detector=λ").results[0]) == ["0.0", "0.01"]
+
+
+def test_rankings_that_end_elsewhere_are_different_metrics(tmp_path: Path) -> None:
+    data = ("Flickr image", "Flickr text", "COCO image", "COCO text")
+    titles = [f"{name} retr. R@{k}" for name in data for k in (1, 5, 10)]
+    text = f"name,pretrained,{','.join(titles)},jaccard score 5\n" + "".join(
+        f"ViT-{k},webli,{','.join(f'0.{50 + 7 * k + n}' for n in range(13))}\n" for k in range(3)
+    )
+    asked(tmp_path, text, "higher=*R@1", "higher=*R@5", "higher=*R@10", name="retrieval.csv")
+    results = read(tmp_path, text, "retrieval.csv", "higher=*R@5").results[0]
+    assert len(results.frame) == 3 * 4
+
+
+def test_distances_between_kernels_are_no_results(tmp_path: Path) -> None:
+    text = ",EH,GH,SP\nEH,0.0,0.75,0.71\nGH,0.75,0.0,0.22\nSP,0.71,0.22,0.0\n"
+    assert "not results" in _refused(tmp_path, text, "distances.csv")
+
+
+def test_a_count_is_not_suggested_as_the_result(tmp_path: Path) -> None:
+    text = "num_training_examples,time_training_seconds\n1024,24.24\n2048,32.6\n4096,49.79\n"
+    assert "No column holds results" in _refused(tmp_path, text, "time.csv")
