@@ -212,3 +212,64 @@ def test_of_columns_that_say_the_same_words_stay() -> None:
     patients = table["Sex"].map({"women": "4632", "men": "4207"})
     kinds = _kinds(read_results(table.assign(**{"N train": patients})).results[0])
     assert kinds == {"Sex": "condition", "Outcome": "condition"}
+
+
+def test_titles_of_methods_and_quantities_are_compared_if_their_columns_are_named() -> None:
+    lines = {
+        "dataset": [*"aabb"],
+        "seed": [*"0101"],
+        "accuracy": ["0.68", "0.69", "0.86", "0.81"],
+        **{f"{m}_size": [f"{n + k}.2{k}" for k in range(4)] for n, m in enumerate(["cp", "geo"])},
+        **{f"{m}_cov": [f"0.9{n}{k}" for k in range(4)] for n, m in enumerate(["cp", "geo"])},
+    }
+    table = pd.DataFrame(lines)
+    assert "name all columns of one metric" in _question(table)
+    results = read_results(table, "detector=*, lower=cp_size, lower=geo_size").results[0]
+    assert _compared(results) == ["cp_size", "geo_size"] and not results.higher_is_better
+
+
+def test_dates_of_numbered_folds_and_tests_are_no_results() -> None:
+    table = pd.DataFrame(
+        {
+            "fold": [*"123"],
+            "train_end": ["2010-10-01 00:00:00", "2010-11-01 00:00:00", "2010-12-01 00:00:00"],
+            "loss_naive": ["10.17", "8.52", "23.93"],
+            "loss_lgb": ["2.65", "2.55", "6.15"],
+            "dm_naive_vs_lgb_stat": ["8.26", "7.90", "2.72"],
+            "dm_naive_vs_lgb_pval": ["0.001", "0.002", "0.006"],
+        }
+    )
+    results = _answers(table)["detector=*"]
+    assert _compared(results) == ["naive", "lgb"] and _kinds(results) == {"fold": "repeat"}
+
+
+def test_forms_of_one_metric_among_many_metrics_are_no_data_sets() -> None:
+    table = pd.DataFrame(
+        {
+            "tool": ["RAW", "ALRA", "MAGIC"],
+            **{
+                title: [f"0.{n}{k}1" for n in (5, 7, 6)]
+                for k, title in enumerate(
+                    ["Bulk_AUPRC", "AUPRC (cells)", "DEG AUPRC", "ARI", "NMI"]
+                )
+            },
+            "Specificity": ["0.44", "0.76", "0.83"],
+        }
+    )
+    answers = _answers(table, "detector=tool")
+    assert "detector=tool, aupr_out=DEG AUPRC" in answers
+
+
+def test_results_against_originals_and_references_are_two_forms() -> None:
+    table = pd.DataFrame(
+        {
+            "method": ["macenko", "reinhard", "zeng"],
+            **{
+                f"{metric}_{of}": [f"{n}.{k}" for n in (14, 18, 16)]
+                for k, (metric, of) in enumerate(
+                    product(["PSNR", "MAE"], ["original", "reference"])
+                )
+            },
+        }
+    )
+    assert "PSNR=PSNR_original" in _answers(table)

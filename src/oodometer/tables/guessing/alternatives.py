@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 
 _SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
 _SHOWN = 3  # columns that a question names
-_FEWEST = 3  # lines on which a reference is the same
+_FEWEST = 3  # lines on which a reference is the same, metrics that make a table of metrics
 _OVER_ALL = "over the data that other columns are about"  # why a column is not used
 _OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _TEST = re.compile(r"(?i)(?<![^\W_])test(?![^\W_])")
+_OF_CLASSIFIERS = frozenset(
+    {"accuracy", "balanced accuracy", "error rate", "loss", "NLL", "calibration error",
+     "Brier score"}
+)  # fmt: skip
 _ONE_SIDED = frozenset({"precision", "recall", "specificity"})
 _AT_RANK = re.compile(r"(\S*@\d+)(\s\S)?")  # of a ranking: R@5, recall@10 de
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
@@ -122,7 +126,7 @@ def require_no_states(roles: Roles) -> None:
     names = [what for _, what in roles.measured.values() if what]
     if roles.wide or roles.main or ALL in roles.chosen or mostly(names, is_data):
         return
-    states = [name for name in names if plain(name.split()[-1]) in _STATES]
+    states = [name for name in names if " " in name and plain(name.split()[-1]) in _STATES]
     if len(states) < 2 or len(states) == len(names):
         return
     raise UserError(
@@ -247,7 +251,14 @@ def _may_be_forms(frame: pd.DataFrame, said: Sequence[str], roles: Roles) -> boo
     words = [text.split() for text in said]
     common = set.intersection(*map(set, words))
     qualified = [any(_is_form(word) for word in part if word not in common) for part in words]
-    return bool(sets) or 2 * sum(qualified) >= len(said) or _are_crossed(words)
+    beside = sum(map(_is_other_main, frame.columns)) >= _FEWEST  # sets would have these, too
+    return bool(sets) or 2 * sum(qualified) >= len(said) or _are_crossed(words) or beside
+
+
+def _is_other_main(title: str) -> bool:
+    """Whether a title is that of a metric alone, and not one that is given of classifiers."""
+    metric = metric_named(title)
+    return bool(metric) and metric not in _OF_CLASSIFIERS and not without_metric(title)
 
 
 def _are_crossed(words: Sequence[Sequence[str]]) -> bool:
@@ -259,7 +270,7 @@ def _are_crossed(words: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_form(word: str) -> bool:
-    return is_qualifier(word) or plain(word) in INSIDE
+    return is_qualifier(word) or plain(word) in INSIDE | _STATES
 
 
 def _listed(forms: Collection[str]) -> str:

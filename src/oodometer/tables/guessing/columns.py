@@ -156,6 +156,15 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
         else:
             roles.factors.append(column)
             roles.kinds.update((column, kind) for kind in KINDS if kind == role)
+    own = {role for column, role in chosen.items() if column in roles.own}
+    if (
+        roles.wide
+        and len(roles.own) > 1
+        and len(own) == 1
+        and set(roles.measured) == set(roles.own)
+    ):
+        roles.own = {UNNAMED: Measure(UNNAMED, own == {"higher"}, is_share=None)}
+        roles.measured = dict.fromkeys(roles.measured, (UNNAMED, ""))  # one metric of all titles
     times = Counter(metric for metric, _ in roles.measured.values())
     roles.measured = {
         column: (metric, _what_of(column) if times[metric] > 1 else "")

@@ -140,9 +140,12 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
     free.sort(key=lambda column: column in data)
     options = " or ".join(roles.option(detector=column) for column in free[:_SHOWN])
+    bare = [c for c in roles.factors if _may_hold_results(frame, c) and not roles.chosen]
+    named = roles.option(detector=ALL, higher=", higher=".join(bare[:2]))
+    by_title = f"; if titles do, name all columns of one metric, such as {named}" * (len(bare) > 1)
     return (
         f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
-        f"compare; else say which column tells what is compared, with {options}."
+        f"compare; else say which column tells what is compared, with {options}{by_title}."
     )
 
 
