@@ -3,7 +3,7 @@
     python benchmarks/coverage.py [PART] [simulations]
 
 PART: means, areas, shares, one_factor, tests, correlations, wins, runs, power, leaderboard,
-scored, nested, nested_pages or all.
+scored, nested, nested_pages, nested_tables or all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -20,6 +20,7 @@ import numpy as np
 from few_runs import leaderboards
 from nested import nested_runs
 from nested_pages import nested_pages
+from nested_tables import nested_tables
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
@@ -419,6 +420,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "scored": scored_leaderboards,
     "nested": nested_runs,
     "nested_pages": nested_pages,
+    "nested_tables": nested_tables,
 }
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri, stdtr, stdtrit
 
 from oodometer.stats.leaderboard import from_values, leaderboard
-from oodometer.stats.pairwise import shared_over_runs
+from oodometer.stats.pairwise import declared_growth, shared_over_runs
 from oodometer.stats.sharing import pair_variances
 from oodometer.stats.summary import UNBOUNDED
 
@@ -251,17 +251,18 @@ def rates(make: Make, detectors: int, runs: int, simulations: int) -> Rates:
         values, truth, unit, bounds = make(rng, (STEP, detectors, runs))
         shared = shared_over_runs(values, bounds)
         error = np.sqrt(shared.variance[:, 0, 1:] / runs)
-        df, undeclared = shared.declared_df[:, 0, 1:], shared.df[:, 0, 1:]
+        df = shared.df[:, 0, 1:]
+        wide = error * declared_growth(df, shared.declared_df[:, 0, 1:])
         means = values.mean(axis=-1) - truth
         gaps = means[:, :1] - means[:, 1:]
-        family = -stdtrit(df, 0.025 / others) * error
+        family = -stdtrit(df, 0.025 / others) * wide
         alone = np.sqrt(pair_variances(values)[:, 0, 1:] / runs)
         p_values = 2.0 * stdtr(runs - 1, -np.abs(gaps + GAP * unit) / alone)
         totals.append(
             (
                 float((np.abs(gaps) > family).any(axis=1).mean()),
-                float((-gaps > -stdtrit(undeclared, 0.05 / others) * error).any(axis=1).mean()),
-                float((np.abs(gaps) <= -stdtrit(df, 0.025) * error).mean()),
+                float((-gaps > -stdtrit(df, 0.05 / others) * error).any(axis=1).mean()),
+                float((np.abs(gaps) <= -stdtrit(df, 0.025) * wide).mean()),
                 float((np.abs(gaps + GAP * unit) > family).mean()),
                 float(_holm_found(p_values)),
             )

@@ -562,7 +562,7 @@ def test_only_the_ranking_says_how_certain_means_are():
     frame = pd.DataFrame([
         {"method": n, "id_dataset": f"data{s}", "seed": r, "AUROC": mean + rng.normal(0, noise[n])}
         for n, mean in {"msp": 0.93, "knn": 0.9, "vim": 0.89}.items()
-        for s in range(5) for r in range(3)
+        for s in range(5) for r in range(5)
     ])  # fmt: skip
     found = {finding.protocol: finding for finding in analyze(frame)}
     assert found["ranking"].answer.startswith("Use msp: significantly ahead")

@@ -1,15 +1,26 @@
-"""Conditions that have different numbers of runs."""
+"""Differences that must stand out in two ways: by two weightings, or over sets and over runs."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from oodometer.factors import Factor
+from oodometer.protocols.common.cases import scopes_of
+from oodometer.protocols.common.differences import compare_values
 from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.ranking.protocol import ranking_of
+from oodometer.protocols.ranking.standing import contest_of_values
 from oodometer.results import Results
+from oodometer.stats.leaderboard import leaderboard
 from oodometer.stats.pairwise import difference, from_values
-from oodometer.stats.weighting import also_weighted, weighted_freedom, weighted_values
+from oodometer.stats.weighting import (
+    also_over_runs,
+    also_weighted,
+    weighted_freedom,
+    weighted_summaries,
+    weighted_values,
+    with_weighted_means,
+)
 
 
 def test_weighted_values_have_the_weighted_mean_and_its_robust_error():
@@ -81,3 +92,117 @@ def test_equal_numbers_of_runs_change_nothing():
     units = OuterUnits.of(runs, [Factor("optimizer"), Factor("seed", "repeat")])
     assert not units.counts and not units.caveats(6)
     assert units.at([0, 1, 2, 3]).counts == {"optimizer=a": 3, "optimizer=b": 1}
+
+
+def test_of_sets_and_runs_the_larger_p_value_counts():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        cells = rng.normal(size=(4, 6, 3)) + 0.5 * rng.normal(size=(4, 1, 3))
+        sets = from_values(cells.mean(axis=2), shared=False)
+        runs = from_values(cells.mean(axis=1))
+        found = also_over_runs(sets, runs, 3)
+        for i, j in ((0, 1), (2, 0), (3, 2)):
+            both = [difference(own, i, j).p_value for own in (sets, runs)]
+            assert difference(found, i, j).p_value == pytest.approx(max(both))
+    turned = also_over_runs(sets, runs._replace(means=-runs.means), 3)
+    assert difference(turned, 0, 1).p_value == 1.0  # who leads in one of them leads in none
+
+
+def test_two_runs_enlarge_the_errors_between_sets_but_decide_nothing():
+    sets = from_values([[3.0, 3.1, 2.9, 3.2], [1.0, 1.2, 0.9, 1.1]], shared=False)
+    for factor in (0.5, 2.0):
+        runs = sets._replace(error=factor * sets.error, df=np.ones_like(sets.df))
+        found = also_over_runs(sets, runs, 2)
+        assert found.error == pytest.approx(max(1.0, factor) * sets.error)
+        assert found.df[0, 1] == (1.0 if factor > 1.0 else 3.0)
+
+
+def on_sets(rng, alike, sets=12, seeds=3, lead=0.0):
+    """Four detectors whose seeds move them alike on all data sets, and a little on each."""
+    moved = alike * rng.normal(size=(4, 1, seeds)) + 0.005 * rng.normal(size=(4, sets, seeds))
+    moved[0] += lead
+    detector, data, seed = (own.ravel().astype(str) for own in np.indices(moved.shape))
+    frame = pd.DataFrame({"detector": detector, "id": data, "ood": "", "seed": seed})
+    factors = (Factor("seed", "repeat"),)
+    return Results(frame.assign(value=0.8 + moved.ravel()), factors, "auroc", True)
+
+
+def test_seeds_that_are_alike_on_all_data_sets_are_no_cases_of_each():
+    """Equal detectors: 12 sets with the same three seeds are not 12 independent cases."""
+    rng = np.random.default_rng(0)
+    alone = wrong = either = 0
+    for _ in range(20):
+        fields = scopes_of(on_sets(rng, alike=0.01))
+        by_sets, retrained = contest_of_values(fields, "").standings
+        alone += not leaderboard(compare_values(fields[0], fields[0].values)).can_be_best.all()
+        wrong += bool(by_sets.behind)
+        either += bool(by_sets.behind or retrained.behind)
+        assert set(by_sets.behind) <= set(retrained.behind)
+    assert alone > 12
+    assert wrong <= either <= 3
+
+
+def test_a_lead_over_sets_and_seeds_is_found_and_said_with_both():
+    rng = np.random.default_rng(1)
+    found = [contest_of_values(scopes_of(on_sets(rng, 0.0, lead=0.02)), "") for _ in range(10)]
+    assert all(own.is_decided for own in found)
+    finding = ranking_of(on_sets(rng, alike=0.01), rng)
+    assert "12 data sets and 3 runs" in finding.answer
+    assert any("over training runs, too" in caveat for caveat in finding.caveats)
+
+
+def by_condition(table):
+    """Mean of each detector over the means under each optimizer."""
+    return table.frame.groupby(["detector", "optimizer"])["value"].mean().groupby("detector").mean()
+
+
+def test_shown_means_weigh_conditions_the_same():
+    """By runs the first leads, by conditions the second: one order on the whole page."""
+    effects = ((0.04, 0.0, -0.03), (0.0, 0.0, 0.04), (0.0, 0.0, 0.0))
+    table = optimizers(np.random.default_rng(0), COUNTS, effects)
+    expected = by_condition(table)
+    plain = table.frame.groupby("detector")["value"].mean()
+    assert plain.idxmax() == "d0" and expected.idxmax() == "d1"
+    finding = ranking_of(table, np.random.default_rng(0))
+    for name in ("means", "leaderboard"):
+        rows = next(own.rows for own in finding.tables if own.name == name)
+        assert {row[0]: row[1].value for row in rows} == pytest.approx(expected.to_dict())
+        assert rows[0][0] == "d1"
+        assert all(row[1].low < row[1].value < row[1].high for row in rows)
+    assert finding.claims[0].text.startswith("d1 has the highest")
+    told = "each condition counts the same in means"
+    assert any(told in caveat for caveat in finding.caveats)
+
+
+def test_both_scopes_of_a_page_have_the_same_means():
+    rng = np.random.default_rng(2)
+    parts = [optimizers(rng, COUNTS, ((0.02, 0.0, -0.02), (0.0,) * 3)) for _ in range(3)]
+    frames = [part.frame.assign(id=f"s{n}") for n, part in enumerate(parts)]
+    table = Results(pd.concat(frames, ignore_index=True), parts[0].factors, "auroc", True)
+    by_sets, retrained = contest_of_values(scopes_of(table), "").standings
+    assert by_sets.means.keys() == retrained.means.keys()
+    for name, mean in by_sets.means.items():
+        assert retrained.means[name].value == pytest.approx(mean.value)
+    finding = ranking_of(table, rng)
+    rows = next(own.rows for own in finding.tables if own.name == "sets")
+    expected = [by_condition(part) for part in parts]
+    for name, *means in rows:
+        assert means == pytest.approx([own[name] for own in expected])
+
+
+def test_weighing_conditions_keeps_p_values_and_covers_the_mean():
+    rng = np.random.default_rng(4)
+    runs = [{"optimizer": o, "seed": s} for o, n in COUNTS.items() for s in range(n)]
+    units = OuterUnits.of(runs, [Factor("optimizer"), Factor("seed", "repeat")])
+    moved = np.repeat([0.05, 0.0, -0.05], list(COUNTS.values()))
+    covered = 0
+    for _ in range(100):
+        values = 0.8 + moved + 0.02 * rng.normal(size=(2, 18))
+        plain = units.compared(values, from_values)
+        summaries = weighted_summaries(values, units.weights, list(COUNTS.values()))
+        found = with_weighted_means(plain, units.mean(values), summaries, (0.0, 1.0))
+        before = difference(plain, 0, 1).p_value
+        assert difference(found, 0, 1).p_value == pytest.approx(before)
+        low, high = found.intervals(0.95)[0][1:]
+        covered += low <= 0.8 <= high
+    assert covered >= 95

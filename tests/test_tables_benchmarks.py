@@ -205,3 +205,74 @@ def test_distances_between_kernels_are_no_results(tmp_path: Path) -> None:
 def test_a_count_is_not_suggested_as_the_result(tmp_path: Path) -> None:
     text = "num_training_examples,time_training_seconds\n1024,24.24\n2048,32.6\n4096,49.79\n"
     assert "No column holds results" in _refused(tmp_path, text, "time.csv")
+
+
+PAIRS = "| Score | MNIST | SVHN | Macro |\n|---|---|---|---|\n"
+
+
+def test_prose_further_above_says_what_two_numbers_in_a_cell_are(tmp_path: Path) -> None:
+    rows = "| msp | 0.918 / 0.556 | 0.904 / 0.598 | 0.911 / 0.577 |\n"
+    rows += "| energy | 0.958 / 0.260 | 0.918 / 0.412 | 0.938 / 0.336 |\n"
+    text = (
+        "# Students\n\nAll tables report `ROC-AUC / FPR@95`. Higher scores are more ID-like.\n\n"
+        f"Long training.\n\n## Logit MSE\n\n{PAIRS}{rows}\n## Cross-Entropy\n\n{PAIRS}{rows}"
+    )
+    reading = read(tmp_path, text)
+    assert [results.metric for results in reading.results] == ["auroc", "fpr95"]
+    assert _names(reading.results[0], "ood") == ["MNIST", "SVHN"]
+    assert [factor.name for factor in reading.results[0].factors] == ["section"]
+
+
+def test_metrics_of_two_numbers_may_have_dashes(tmp_path: Path) -> None:
+    rows = "| msp | 0.9/0.5 | 0.8/0.6 | 0.8/0.5 |\n| odin | 0.7/0.2 | 0.6/0.4 | 0.6/0.3 |\n"
+    reading = read(tmp_path, PAIRS + rows, columns="ROC-AUC/FPR@95=*")
+    assert [results.metric for results in reading.results] == ["auroc", "fpr95"]
+
+
+def test_names_called_like_errors_below_a_header_of_data_sets_stay_lines(tmp_path: Path) -> None:
+    names = ["raw_reconstruction_error", "cosine_similarity"]
+    rows = "".join(f"| {name} | 0.8{k} | 0.7{k} | 0.75 |\n" for k, name in enumerate(names))
+    results = read(tmp_path, PAIRS + rows, columns="auroc=*").results[0]
+    assert _names(results) == names
+
+
+def test_two_bars_within_a_name_part_no_cells(tmp_path: Path) -> None:
+    text = (
+        "| OOD Score | MNIST AUROC | SVHN AUROC |\n|---|---|---|\n"
+        "| KL(teacher || k-NN) | 0.881 | 0.922 |\n| BALD | 0.845 | 0.930 |\n"
+    )
+    assert _names(read(tmp_path, text).results[0]) == ["KL(teacher || k-NN)", "BALD"]
+
+
+def test_a_header_with_bars_may_be_underlined_without(tmp_path: Path) -> None:
+    line = "─" * 40
+    text = (
+        f"Phase 1\n{line}\nModel | Train Acc | Test Acc\n{line}\n"
+        "net a |    9.24%  |  14.93%  ← Test ahead!\nnet b |   44.82%  |  43.53%\n"
+    )
+    results = read(tmp_path, text, "summary.txt").results[0]
+    assert _names(results) == ["net a", "net b"] and len(results.frame) == 2
+
+
+def test_numbers_beside_a_stated_setting_are_levels_of_it(tmp_path: Path) -> None:
+    text = (
+        "AUROC of two scores\n\n| score | num_components = 20 | 50 | 100 |\n|---|---|---|---|\n"
+        "| density | 0.69 | 0.73 | 0.78 |\n| distance | 0.67 | 0.70 | 0.75 |\n"
+    )
+    results = read(tmp_path, text, columns="auroc=*").results[0]
+    assert [(f.name, f.kind) for f in results.factors] == [("num_components", "condition")]
+
+
+def test_remarks_about_lines_are_not_compared(tmp_path: Path) -> None:
+    text = (
+        "| λ | Val AUROC | Convergence |\n|---|---|---|\n| 0.0 | 0.80 | Slow — no signal |\n"
+        "| 0.01 | 0.98 | Fast — strong |\n| **0.02** | **0.99** | **Fast — the peak** |\n"
+    )
+    asked(tmp_path, text, "detector=λ")
+
+
+def test_defaults_of_arguments_are_no_results(tmp_path: Path) -> None:
+    text = (
+        "| Flag | Default |\n|---|---|\n| `--epochs` | 200 |\n| `--lr` | 0.1 |\n| `--seed` | 42 |\n"
+    )
+    assert "No column holds results" in _refused(tmp_path, text, "README.md")

@@ -1,6 +1,7 @@
 """Names and numbers that nothing explains are asked about, and each option that is named works."""
 
 import re
+from itertools import product
 
 import pytest
 
@@ -147,3 +148,29 @@ def test_matrices_and_tests_of_pairs_are_no_results(tmp_path):
     assert options == ["detector=column 1, higher=*"]
     tests = "comparison,p_value,effect\nA vs B,0.03,0.5\nA vs C,0.01,0.8\n"
     assert "Each line tests a pair, such as 'A vs B'" in asked(tmp_path, tests)[0]
+
+
+def lines(*levels):
+    rows = [",".join(map(str, row)) for row in product(*levels)]
+    return [f"{row},{0.6 + n * 37 % 100 / 300:.4f}" for n, row in enumerate(rows)]
+
+
+def test_a_column_of_known_data_sets_names_them_whatever_its_title(tmp_path):
+    rows = lines(["RF", "SVM"], ["iris", "wine", "glass"], [1, 2, 3])
+    found = read(tmp_path, "\n".join(["classifier,zork,fold,f1", *rows])).results[0]
+    assert set(found.frame["id"]) == {"iris", "wine", "glass"}
+    rows = lines(["MSP", "KNN"], ["CIFAR-10", "CIFAR-100"], ["SVHN", "LSUN"])
+    found = read(tmp_path, "\n".join(["method,zork,ood,auroc", *rows])).results[0]
+    assert set(found.frame["id"]) == {"CIFAR-10", "CIFAR-100"}
+
+
+def test_optimizers_beside_other_names_are_not_compared_unasked(tmp_path):
+    rows = lines(["Foo", "Bar"], ["sgd", "adam"], ["aa", "bb", "cc"])
+    _, options = asked(tmp_path, "\n".join(["Group,optimizer,dataset,accuracy", *rows]))
+    assert options == ["detector=Group", "detector=optimizer"]
+
+
+def test_numbers_of_unknown_kind_are_assumed_and_told(tmp_path):
+    rows = lines(["Foo", "Bar"], [10, 20, 30], [0, 1, 2])
+    reading = read(tmp_path, "\n".join(["method,zork,seed,auroc", *rows]))
+    assert list(reading.assumed) == ["zork"]

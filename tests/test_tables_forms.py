@@ -208,3 +208,27 @@ def test_one_verdict(tmp_path, shape):
     world, columns = SHAPES[shape]
     frame, _ = WORLDS[world]
     assert verdicts(wide(frame, *columns)) == verdicts(frame)
+
+
+@pytest.mark.parametrize(
+    "heading", ["{}", "ID: {}", "Trained on {}", "{} as ID", "ID dataset = {}"]
+)
+def test_a_heading_between_rows_names_the_data_set_that_it_holds(tmp_path, heading):
+    lines = ["Method,SVHN AUROC,LSUN AUROC"]
+    for place, name in enumerate(("CIFAR-10", "CIFAR-100", "ImageNet-200")):
+        lines += [f"{heading.format(name)},,", f"MSP,9{place}.1,8{place}.2", f"KNN,9{place}.5,90.4"]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines))
+    (results,) = read_results(path).results
+    assert set(results.frame["id"]) == {"CIFAR-10", "CIFAR-100", "ImageNet-200"}
+    assert not results.factors
+
+
+def test_a_heading_between_rows_may_number_the_run(tmp_path):
+    lines = ["Method,SVHN AUROC,LSUN AUROC"]
+    for seed in range(3):
+        lines += [f"Seed {seed},,", f"MSP,9{seed}.1,8{seed}.2", f"KNN,9{seed}.5,90.4"]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines))
+    (results,) = read_results(path).results
+    assert [(factor.name, factor.kind) for factor in results.factors] == [("seed", "repeat")]

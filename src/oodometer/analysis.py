@@ -57,20 +57,22 @@ def _settled(reading: Reading) -> Reading:
     them, they are one case, and a lead may rest on counting it several times. If it does not, a
     note says so.
     """
-    main, notes = reading.results[0], []
-    for name, question in reading.assumed.items():
+    main, assumed = reading.results[0], dict(reading.assumed)
+    if not assumed or not _decides(main):
+        return reading
+    # One by one first, so that the question is about the one that matters; then all together.
+    for names in (*((name,) for name in assumed), tuple(assumed)):
         factors = tuple(
-            replace(factor, kind="re_evaluation") if factor.name == name else factor
+            replace(factor, kind="re_evaluation") if factor.name in names else factor
             for factor in main.factors
         )
-        if not _decides(main):
-            break
         if not _decides(replace(main, factors=factors)):
-            raise UserError(question)
-        notes.append(
-            f"{name} is read as a condition; what is decided also holds if its levels are "
-            "evaluations of the same runs"
-        )
+            raise UserError(assumed[names[0]])
+    notes = (
+        f"{name} is read as a condition; what is decided also holds if its levels are evaluations "
+        "of the same runs"
+        for name in assumed
+    )
     return replace(reading, notes=(*reading.notes, *notes))
 
 

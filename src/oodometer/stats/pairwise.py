@@ -44,15 +44,26 @@ class Pairwise(NamedTuple):
     df: Floats  # (k, k): degrees of freedom of these errors
     method: str  # how errors and degrees of freedom were found, a sentence
     intervals: Callable[[float], tuple[Estimate, ...]]  # of each mean, at a level of confidence
-    declared_df: Floats | None = None  # (k, k): `df` if the row's detector was declared in advance
+    declared_df: Floats | None = None  # (k, k): `df` for 95% intervals of a row that is declared
 
     def of_declared(self, row: int) -> Pairwise:
         """The same with a detector that was declared in advance, and may vary unlike all others."""
         if self.declared_df is None:
             return self
-        df = self.df.copy()
-        df[row] = df[:, row] = np.minimum(df[row], self.declared_df[row])
-        return self._replace(df=df)
+        error = self.error.copy()
+        error[row] *= declared_growth(self.df[row], self.declared_df[row])
+        error[:, row] = error[row]
+        return self._replace(error=error, declared_df=None)
+
+
+def declared_growth(df: Floats, declared_df: Floats) -> Floats:
+    """By how much errors grow so that 95% intervals are those on fewer degrees of freedom.
+
+    These are kept otherwise: intervals for many comparisons at once would be far wider than a
+    detector that varies unlike the others needs.
+    """
+    fewer = np.minimum(df, declared_df)
+    return np.asarray(stdtrit(fewer, 0.5 + 0.5 * USUAL) / stdtrit(df, 0.5 + 0.5 * USUAL))
 
 
 def difference(pairwise: Pairwise, first: int, second: int, level: float = USUAL) -> Difference:

@@ -10,8 +10,8 @@ make it sound with 3 runs; `docs/statistics.md` has level and power in simulated
 - Detectors that move together (families, or one cause behind all differences) count as few.
 - Pairs of a detector that varies more than others are drawn towards its own, larger variance.
 - Pairs are taken as they are, not as sums of two variances, so that correlations do no harm.
-- A detector that was declared in advance may vary unlike all others: its pairs have no more degrees
-  of freedom than its own variance allows.
+- A detector that was declared in advance may vary unlike all others: intervals of its differences
+  are as wide as its own variance allows.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from oodometer.metrics.counts import Floats
 PRIORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 50.0, 1e4)  # d0 that are weighed
 STEPS = 30
 ROW_POWER = 0.85
+CAUTION = 0.75  # from Satterthwaite's degrees of freedom to Cochran's
 LEAST = 1e-3  # of the usual variance: below, a variance says no more
 
 
@@ -38,7 +39,7 @@ class Shared(NamedTuple):
     df: Floats
     prior: Floats  # (...): 0 where nothing is shared
     own: Floats  # (..., k, k): variances as given
-    declared_df: Floats  # (..., k, k): `df` of the pairs of a detector that was declared in advance
+    declared_df: Floats  # (..., k, k): `df` for 95% intervals of a row that is declared in advance
 
 
 def pair_variances(values: Floats) -> Floats:
@@ -130,8 +131,9 @@ def _own_freedom(variances: Floats, df: Floats) -> Floats:
     Its few runs may make a detector that varies far more than others look as tame as they are. Its
     variance u, on its own d degrees of freedom, and the mean w of the others', on the sum e of
     theirs, make up that of a difference. Satterthwaite's (u + w)^2 / (u^2 / d + w^2 / e) are too
-    many just when its runs happen to agree, Cochran's (u + w) / (u / d + w / e) too few: the
-    geometric mean of both is taken. As u_i + u_j = v_ij, u_i = (sum_j v_ij - sum u) / (k - 2).
+    many just when its runs happen to agree, Cochran's (u + w) / (u / d + w / e) too few: a
+    geometric mean of both, nearer to the latter, is taken. As u_i + u_j = v_ij,
+    u_i = (sum_j v_ij - sum u) / (k - 2).
     """
     count = variances.shape[-1]
     sums = variances.sum(axis=-1)
@@ -144,7 +146,7 @@ def _own_freedom(variances: Floats, df: Floats) -> Floats:
     share = rows / (rows + others)
     quadratic = 1.0 / (share**2 / own + (1.0 - share) ** 2 / rest)
     linear = 1.0 / (share / own + (1.0 - share) / rest)
-    return np.asarray(np.sqrt(quadratic * linear))
+    return np.asarray(quadratic ** (1.0 - CAUTION) * linear**CAUTION)
 
 
 def _larger_rows(ratios: Floats) -> Floats:

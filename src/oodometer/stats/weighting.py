@@ -1,4 +1,4 @@
-"""Conditions with different numbers of runs: does a difference depend on how they are weighed?"""
+"""Differences that must stand out in two ways: by two weightings, or over sets and over runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.stats.pairwise import Pairwise, declared_freedom
+from oodometer.stats.pairwise import FEWEST_RUNS, Pairwise, declared_freedom, one_sided_p_values
+from oodometer.stats.summary import Summary, mean_interval
 
 
 def weighted_values(values: Floats, weights: Floats) -> Floats:
@@ -43,14 +45,78 @@ def also_weighted(plain: Pairwise, weighted: Pairwise, lost: float) -> Pairwise:
     Detectors whose order depends on the weights are not told apart. `lost`: degrees of freedom that
     weighted means have less than their number of runs says.
     """
-    gaps, others = (own.means[:, None] - own.means[None, :] for own in (plain, weighted))
-    same = gaps * others > 0.0
-    ratio = np.divide(gaps, others, out=np.ones_like(gaps), where=same)
-    error = np.where(same, weighted.error * ratio, np.where(gaps == 0.0, 0.0, math.inf))
     return plain._replace(
-        error=np.maximum(plain.error, error),
+        error=np.maximum(plain.error, _error_beside(plain, weighted)),
         df=np.minimum(plain.df, np.maximum(1.0, weighted.df - lost)),
         declared_df=np.minimum(
             declared_freedom(plain), np.maximum(1.0, declared_freedom(weighted) - lost)
         ),
     )
+
+
+def with_weighted_means(
+    plain: Pairwise,
+    means: Floats,
+    summaries: Sequence[Summary],
+    bounds: tuple[float, float],
+) -> Pairwise:
+    """The same with means of another weighting, and the p-values as they are.
+
+    An interval is as wide as that of both means together.
+    """
+
+    def intervals(level: float) -> tuple[Estimate, ...]:
+        return tuple(
+            Estimate(value, min(a.low, b.low, value), max(a.high, b.high, value))
+            for a, b, value in zip(
+                plain.intervals(level),
+                (mean_interval(own, level, bounds) for own in summaries),
+                means.tolist(),
+                strict=True,
+            )
+        )
+
+    weighted = plain._replace(means=means, intervals=intervals)
+    return weighted._replace(error=_error_beside(weighted, plain))
+
+
+def weighted_summaries(
+    values: Floats, weights: Floats, counts: Sequence[int]
+) -> tuple[Summary, ...]:
+    """Weighted means of rows with their robust errors, on the degrees of freedom of `counts`."""
+    runs = 1 + max(1, math.floor(weighted_freedom(counts)))
+    own = (Summary.of(row) for row in weighted_values(values, weights))
+    return tuple(one._replace(spread=math.sqrt(one.variance * runs), runs=runs) for one in own)
+
+
+def also_over_runs(sets: Pairwise, runs: Pairwise, many: int) -> Pairwise:
+    """Compare by data sets as training runs, the same on all sets, allow, too.
+
+    What a run does to a detector may be alike on all sets, which differences between sets do not
+    show: with such runs, sets alone would tell equal detectors apart in up to 98% of simulated
+    tables. So a difference must stand out from both, and of each pair the larger p-value counts.
+    Nobody is then ahead on other data sets who is not after retraining on these: at most 5% of
+    tables of equal detectors are wrong in either scope (a fixed sequence of tests). Two runs
+    (`many`) decide nothing: there the larger error counts, on its degrees of freedom.
+    """
+    error = _error_beside(sets, runs)
+    over_runs = runs._replace(means=sets.means, error=error)
+    if many < FEWEST_RUNS:
+        counts = error > sets.error
+    else:
+        by_runs, by_sets = (one_sided_p_values(own) for own in (over_runs, sets))
+        counts = np.minimum(by_runs, by_runs.T) > np.minimum(by_sets, by_sets.T)
+    return sets._replace(
+        error=np.where(counts, error, sets.error),
+        df=np.where(counts, runs.df, sets.df),
+        method=f"{sets.method} Differences must stand out over training runs, too.",
+        declared_df=None,
+    )
+
+
+def _error_beside(first: Pairwise, second: Pairwise) -> Floats:
+    """The second's errors relative to the first's differences; infinite where orders differ."""
+    gaps, others = (own.means[:, None] - own.means[None, :] for own in (first, second))
+    same = gaps * others > 0.0
+    ratio = np.divide(gaps, others, out=np.ones_like(gaps), where=same)
+    return np.asarray(np.where(same, second.error * ratio, np.where(gaps == 0.0, 0.0, math.inf)))

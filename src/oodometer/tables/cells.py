@@ -39,7 +39,7 @@ _DECORATION = re.compile(
 # A gain over another line, a rank or an interval in brackets is no standard deviation.
 _REMARK = re.compile(
     r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|\((?![^()]*(?:±|std|sd|σ))\d*[\s-]?[^\W\d_][^()]*\)|\((?![^()]*(?:±|std|sd|σ))\d[\d.,]*\s*%?\s[^\W\d_][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
-    r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$",
+    r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])]|[←⬅].*)$",
     re.IGNORECASE,
 )
 _DRESS = "*_"  # around what is bold

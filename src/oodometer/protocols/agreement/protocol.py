@@ -21,7 +21,7 @@ from oodometer.finding import (
 )
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
-from oodometer.protocols.common.differences import compare_values
+from oodometer.protocols.common.differences import compare_cases
 from oodometer.protocols.common.words import LEVEL, count, listing, several
 from oodometer.results import Results
 from oodometer.stats.agreement import tau_b
@@ -72,7 +72,7 @@ def metric_agreement(tables: Sequence[Results], ours: str = "") -> Finding:
 def _means(field: Cases, detectors: Sequence[str]) -> Floats:
     """Mean of each detector, turned so that higher is better."""
     rows = [field.detectors.index(name) for name in detectors]
-    return np.array([float(field.oriented(row).mean()) for row in rows])
+    return np.asarray(field.sign * field.means[rows])
 
 
 class _Standing(NamedTuple):
@@ -126,8 +126,7 @@ def _agreement(main: Cases, other: Cases, detectors: Sequence[str], ours: str) -
         return _Agreement(main, other, means, ())
     standings = []
     for metric, field in fields.items():
-        rows = [field.detectors.index(name) for name in detectors]
-        compared = compare_values(field, field.values[rows])
+        compared = compare_cases(field.of(detectors), ours)
         declared = detectors.index(ours) if ours in detectors else None
         board = leaderboard(compared, level=LEVEL, declared=declared)
         ranked = tuple(detectors[row] for row in board.order)
@@ -220,7 +219,7 @@ def _sign(value: float) -> int:
 def _table(fields: Sequence[Cases], detectors: Sequence[str]) -> Table:
     rows: list[tuple[TableCell, ...]] = []
     for name in detectors:
-        values = [float(field.values[field.detectors.index(name)].mean()) for field in fields]
+        values = [float(field.means[field.detectors.index(name)]) for field in fields]
         rows.append((name, *values))
     arrows = [f"{f.metric} {'↑' if f.results.higher_is_better else '↓'}" for f in fields]
     return Table(

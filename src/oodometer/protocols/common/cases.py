@@ -51,6 +51,7 @@ class Cases:
     left_out: tuple[str, ...] = ()  # detectors with too few cells
     incomplete: int = 0  # cells that some compared detector lacks
     unbalanced: int = 0  # cells left out so that all runs have the same sets
+    over_runs: Cases | None = None  # where data sets are the cases: the training runs on them
 
     @property
     def results(self) -> Results:
@@ -98,6 +99,18 @@ class Cases:
             return self._by_outlier_set.mean_by_pair()
         by_data_set = _over_outlier_sets(self._over_all)
         return by_data_set.mean_by_pair() if self.unit == "data set" else by_data_set.mean_by_run()
+
+    @cached_property
+    def means(self) -> Floats:
+        """Mean of every detector over the cases; conditions of training runs weigh the same."""
+        return self.units.mean(self.values)
+
+    @cached_property
+    def set_means(self) -> Mapping[str, Floats]:
+        """Set -> mean of every detector on it, over all else as in `means`."""
+        if self.are_runs:
+            return {name: self.units.mean(values) for name, values in self.sets.items()}
+        return dict(zip(self._over_all.sets, self._over_all.mean_by_pair().T, strict=True))
 
     @cached_property
     def _over_all(self) -> Cells:
@@ -191,6 +204,17 @@ class Cases:
         """What turns values so that higher is better."""
         return 1 if self.results.higher_is_better else -1
 
+    def of(self, detectors: Sequence[str]) -> Cases:
+        """The same of some detectors only, in this order."""
+        inner = self.over_runs and self.over_runs.of(detectors)
+        return replace(self, cells=self.cells.of(detectors), over_runs=inner)
+
+    def without(self, data_set: str) -> Cases:
+        """The same without one of several data sets."""
+        inner = self.over_runs and self.over_runs.without(data_set)
+        kept = np.array([pair.id != data_set for pair in self.cells.pairs])[self.cells.pair]
+        return replace(self, cells=self.cells.at(kept), over_runs=inner)
+
     def oriented(self, row: int) -> Floats:
         """Values of a detector, turned so that higher is better."""
         values: Floats = self.sign * self.values[row]
@@ -241,6 +265,8 @@ def _scopes(results: Results, detectors: Sequence[str] | None) -> tuple[Cases, .
         )
         for cells, unit, unbalanced in _units(whole)
     ]
+    if len(found) > 1:
+        found[0] = replace(found[0], over_runs=found[1])
     return tuple(found) if detectors is not None else tuple(map(_best_first, found))
 
 
@@ -271,9 +297,8 @@ def retrained(cells: Cells) -> Cells | None:
 
 
 def _best_first(field: Cases) -> Cases:
-    means = -field.sign * field.values.mean(axis=1)
-    ranked = [field.detectors[row] for row in np.argsort(means, kind="stable")]
-    return replace(field, cells=field.cells.of(ranked))
+    means = -field.sign * field.means
+    return field.of([field.detectors[row] for row in np.argsort(means, kind="stable")])
 
 
 def comparable(cells: Cells) -> list[str]:

@@ -19,6 +19,7 @@ from oodometer.stats.comparison import Difference, Name, adjusted, holm
 from oodometer.stats.paired import difference_interval, sign_flip_test, t_test
 from oodometer.stats.pairwise import Pairwise, difference, from_values
 from oodometer.stats.summary import UNBOUNDED
+from oodometer.stats.weighting import also_over_runs, weighted_summaries, with_weighted_means
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 TWO_CASES = (
@@ -136,11 +137,40 @@ def has_shares(results: Results) -> bool:
     return results.is_share and bool(results.frame["value"].between(0.0, 1.0).all())
 
 
+def compare_cases(field: Cases, ours: str = "") -> Pairwise:
+    """Means over the cases of a results table, higher is better, and the errors of differences.
+
+    Where data sets are the cases, differences must stand out over the training runs on them, too
+    (`also_over_runs`). `ours` is declared in advance, where it is among the detectors.
+    """
+
+    def declared(found: Pairwise) -> Pairwise:
+        return found.of_declared(field.detectors.index(ours)) if ours in field.detectors else found
+
+    found, runs = declared(compare_values(field, field.values)), field.over_runs
+    if runs is None or len(field.names) < FEWEST_FOR_T:
+        return found
+    over_runs = declared(_compared(runs, runs.values, runs.units))
+    return also_over_runs(found, over_runs, len(runs.names))
+
+
 def compare_values(field: Cases, values: Floats, runs: Sequence[int] | None = None) -> Pairwise:
     """Means of values (detectors x cases) of a results table, higher is better, and their errors.
 
-    Variances are shared over training runs, whose noise detectors share, and not over other cases.
-    `runs` says of which runs the values are, if not of all.
+    `runs` says of which runs the values are, if not of all. Two cases decide nothing.
+    """
+    pairwise = _compared(field, values, field.units if runs is None else field.units.at(runs))
+    if values.shape[1] >= FEWEST_FOR_T:
+        return pairwise
+    bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
+    error = np.full_like(pairwise.error, np.inf)  # or rounding would decide
+    return pairwise._replace(error=error, intervals=lambda level: bare)
+
+
+def _compared(field: Cases, values: Floats, units: OuterUnits) -> Pairwise:
+    """Variances are shared over training runs, whose noise detectors share, not over others.
+
+    Means weigh conditions the same, whatever their numbers of runs.
     """
     bounds = UNBOUNDED
     if has_shares(field.results):
@@ -149,13 +179,12 @@ def compare_values(field: Cases, values: Floats, runs: Sequence[int] | None = No
     def compared(own: Floats) -> Pairwise:
         return from_values(field.sign * own, bounds=bounds, shared=field.are_runs)
 
-    units = field.units if runs is None else field.units.at(runs)
-    pairwise = units.compared(values, compared)
-    if values.shape[1] >= FEWEST_FOR_T:
-        return pairwise
-    bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
-    error = np.full_like(pairwise.error, np.inf)  # or rounding would decide
-    return pairwise._replace(error=error, intervals=lambda level: bare)
+    found = units.compared(values, compared)
+    if units.weights is None:
+        return found
+    oriented, counts = field.sign * values, [*units.counts.values()]
+    summaries = weighted_summaries(oriented, units.weights, counts)
+    return with_weighted_means(found, units.mean(oriented), summaries, bounds)
 
 
 def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:

@@ -92,6 +92,22 @@ class OuterUnits:
         found = Counter(self.conditions.tolist())
         return dict(found) if len(set(found.values())) > 1 else {}
 
+    @cached_property
+    def weights(self) -> Floats | None:
+        """What makes conditions with different numbers of runs weigh the same; None: nothing."""
+        if not self.counts or self.conditions is None:
+            return None
+        sizes = np.array([self.counts[own] for own in self.conditions.tolist()], dtype=np.float64)
+        return np.asarray(1.0 / sizes)
+
+    def mean(self, values: Floats) -> Floats:
+        """Means over the runs of (..., runs); conditions weigh the same."""
+        return np.asarray(
+            values.mean(axis=-1)
+            if self.weights is None
+            else np.average(values, axis=-1, weights=self.weights)
+        )
+
     def compared(
         self, values: Floats, compare: Callable[[Floats], Pairwise], runs: Pairwise | None = None
     ) -> Pairwise:
@@ -111,10 +127,9 @@ class OuterUnits:
             means = mean_by_level(values, levels)
             own = enlarged(compare(means), means.shape[-1])
             found = more_careful(found, own, name, means.shape[-1])
-        if not self.counts or self.conditions is None:
+        if self.weights is None:
             return found
-        sizes = np.array([self.counts[own] for own in self.conditions.tolist()], dtype=np.float64)
-        weighted = enlarged(compare(weighted_values(values, 1.0 / sizes)), values.shape[-1])
+        weighted = enlarged(compare(weighted_values(values, self.weights)), values.shape[-1])
         lost = values.shape[-1] - 1 - weighted_freedom([*self.counts.values()])
         return also_weighted(found, weighted, max(0.0, lost))
 
@@ -130,8 +145,11 @@ class OuterUnits:
             return self
         return self.at(np.unique(self.shared[self.outermost], return_index=True)[1])
 
-    def caveats(self, runs: int) -> list[str]:
-        """Say that runs are not independent, and on what conclusions rest instead."""
+    def caveats(self, runs: int, *, means_weigh: str = "each run") -> list[str]:
+        """Say that runs are not independent, and on what conclusions rest instead.
+
+        `means_weigh` says what counts the same in the means that are shown.
+        """
         told = []
         if self.folds > 1:
             told.append(
@@ -142,10 +160,11 @@ class OuterUnits:
         if self.counts:
             ordered = sorted(self.counts, key=self.counts.__getitem__)
             fewest, most = (f"{self.counts[own]} ({own})" for own in (ordered[0], ordered[-1]))
+            other = "condition" if means_weigh == "each run" else "run"
             told.append(
-                f"Conditions have different numbers of runs, from {fewest} to {most}, and each run "
-                "counts the same in means: differences must also stand out if all conditions weigh "
-                "the same."
+                f"Conditions have different numbers of runs, from {fewest} to {most}, and "
+                f"{means_weigh} counts the same in means: differences must also stand out if each "
+                f"{other} counts the same."
             )
         return told + self.shared_caveats(runs)
 

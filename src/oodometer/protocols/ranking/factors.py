@@ -121,7 +121,9 @@ def _is_decided_everywhere(by_level: Mapping[str, Sequence[Comparison]]) -> bool
 
 def _costs(field: Cases, own: Sequence[int]) -> list[float]:
     """Mean of each detector over some training runs, turned so that smaller is better."""
-    means: list[float] = (-field.sign * field.values[:, list(own)].mean(axis=1)).tolist()
+    means: list[float] = (
+        -field.sign * field.units.at(own).mean(field.values[:, list(own)])
+    ).tolist()
     return means
 
 

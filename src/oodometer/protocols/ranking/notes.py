@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oodometer.factors import names
-from oodometer.protocols.common.cases import Cases, scopes_of
+from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.cells import ENOUGH
 from oodometer.protocols.common.differences import FEW_RUNS, FEWEST_FOR_T, TWO_CASES, UNSEEN
 from oodometer.protocols.common.score_cases import ScoreCases
@@ -131,13 +131,18 @@ def _about_cases(field: Cases) -> list[str]:
     if not field.are_runs and len(field.names) == 1:
         return ["There is one number per detector: nothing can be said about chance."]
     if field.unit == "data set":
-        retrained = any(scope.are_runs for scope in scopes_of(field.results))
-        rest = ", unless a claim says so" if retrained else ""
-        return [
+        rest = ", unless a claim says so" if field.over_runs else ""
+        caveats = [
             "Each data set is one case: a detector's value is its mean over all that was measured "
             "on it, level by level. Conclusions are about other data sets like these, not about "
             f"retraining{rest}."
         ]
+        if field.over_runs:
+            caveats.append(
+                "What a run changes may be alike on all data sets: differences must stand out "
+                "over training runs, too."
+            )
+        return caveats
     if not field.are_runs:
         return [
             f"There is only {one_of(field)}: the {several(field.case)} are the cases. Conclusions "
@@ -155,12 +160,12 @@ def _about_cases(field: Cases) -> list[str]:
         )
     elif conditions := names(field.factors, "condition"):
         caveats.append(
-            f"Conclusions are about the levels of {listing(conditions)} in this table, which count "
-            "as many times as they have runs, and not about other levels."
+            f"Conclusions are about the levels of {listing(conditions)} in this table, and "
+            "not about other levels."
         )
     if len(field.names) < FEW_RUNS and not field.are_conditions:
         caveats.append(UNSEEN)
-    caveats += field.units.caveats(len(field.names))
+    caveats += field.units.caveats(len(field.names), means_weigh="each condition")
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
     if field.unbalanced:

@@ -148,9 +148,7 @@ def _single_values(contest: Contest) -> Series:
         subject.metric,
         tuple(
             {"label": name, "value": value, "low": None, "high": None, "letters": "", "leads": "no"}
-            for name, value in zip(
-                contest.detectors, contest.values.mean(axis=1).tolist(), strict=True
-            )
+            for name, value in zip(contest.detectors, contest.means.tolist(), strict=True)
         ),
         higher_is_better=subject.sign > 0,
         roles={"label": "detector"},

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_values, has_shares
+from oodometer.protocols.common.differences import (
+    FEWEST_FOR_T,
+    compare_cases,
+    compare_values,
+    has_shares,
+)
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.training_runs import without_repeats
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, listing, points_and_p
@@ -146,6 +151,7 @@ class Contest:
     ours: str  # declared in advance; "" if none is
     standings: tuple[Standing, ...]  # one per scope, the main one first; none without a spread
     values: Floats  # (detectors, cases)
+    means: Floats  # over the cases
     case: str  # the word for one
     preposition: str  # before cases
     set_word: str
@@ -155,6 +161,7 @@ class Contest:
     without: Callable[[str], Pairwise]  # the main scope, one set left out
     shared: Mapping[str, NDArray[np.intp]]  # repeats whose levels several runs have in common
     left_out: tuple[str, ...]  # detectors that lack too much to be compared
+    runs: int = 0  # over which differences must stand out, too, where data sets are the cases
 
     @property
     def tried(self) -> str:
@@ -163,7 +170,8 @@ class Contest:
         if cases == 1:
             return "these test samples"
         levels = [f"{own.max() + 1} levels of {name}" for name, own in self.shared.items()]
-        return count(cases, self.case) + (f" on {listing(levels)}" if levels else "")
+        runs = f" and {count(self.runs, 'run')}" if self.runs else ""
+        return count(cases, self.case) + runs + (f" on {listing(levels)}" if levels else "")
 
     @property
     def leader(self) -> str:
@@ -178,8 +186,8 @@ class Contest:
     @property
     def equal(self) -> list[str]:
         """All that have the mean of the leader, which is among them."""
-        means = self.values.mean(axis=1)
-        return [name for name, own in zip(self.detectors, means, strict=True) if own == means[0]]
+        best = self.means[0]
+        return [name for name, own in zip(self.detectors, self.means, strict=True) if own == best]
 
     @property
     def is_decided(self) -> bool:
@@ -251,12 +259,14 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         ood: field.compared([field.placements[name, ood] for name in names], retraining=many)
         for ood in sets
     }
+    values = np.array([field.overall[name].values for name in names])
     return Contest(
         detectors=names,
         subject=subject,
         ours=ours if ours in names else "",
         standings=tuple(standings),
-        values=np.array([field.overall[name].values for name in names]),
+        values=values,
+        means=values.mean(axis=1),
         case="training run",
         preposition="in",
         set_word="outlier set",
@@ -285,6 +295,8 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         return compare_values(field, values)
 
     def without(gone: str) -> Pairwise:
+        if field.unit == "data set":
+            return compare_cases(field.without(gone), ours)
         rest = [sets[name] for name in sets if name != gone]
         return compared(np.mean(rest, axis=0) if field.are_runs else np.array(rest).T)
 
@@ -295,7 +307,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         standings=tuple(
             standing_of(
                 own.detectors,
-                compare_values(own, own.values),
+                compare_cases(own, ours),
                 own.scope,
                 subject,
                 ours,
@@ -304,15 +316,17 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
             if len(own.names) > 1
         ),
         values=field.values,
+        means=field.means,
         case=field.case,
         preposition=field.preposition,
         set_word=word,
-        set_means={n: v.mean(axis=1) if field.are_runs else v for n, v in sets.items()},
+        set_means=field.set_means if field.are_runs else sets,
         on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
         set_values=sets if field.are_runs else {},
         without=without,
         shared=field.units.shared,
         left_out=field.left_out,
+        runs=0 if field.over_runs is None else len(field.over_runs.names),
     )
 
 

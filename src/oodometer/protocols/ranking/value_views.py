@@ -74,7 +74,7 @@ def set_table(field: Cases) -> Table | None:
         runs = f"{' to '.join(map(str, many))} {several(word)}"
         runs += "" if field.are_runs else f" on each {field.set_word}"
     over = f" Over {runs}; the claims say which differences are significant."
-    means = {name: [float(row.mean()) for row in values] for name, values in field.sets.items()}
+    means = {name: own.tolist() for name, own in field.set_means.items()}
     columns: tuple[str, ...] = ("detector", *field.sets)
     rows = tuple(zip(field.detectors, *means.values(), strict=True))
     better = dict.fromkeys(field.sets, field.results.higher_is_better)

@@ -45,6 +45,7 @@ def is_turned(rows: Rows, width: int) -> bool:
         and any(metric_named(row[0]) is not None for row in rows)
         and knows_titles([row[0] for row in rows])
         and not knows_titles(rows[0])
+        and sum(map(is_set, rows[0])) < 2  # titles of columns already
     )
 
 

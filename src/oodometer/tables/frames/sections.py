@@ -8,8 +8,10 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from oodometer.tables.cells import Rows, holds_numbers, interval_of
+from oodometer.tables.frames.common_words import without_common_words
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.roles import SECTION
+from oodometer.tables.vocabulary.data_names import is_set
 
 _SUBSECTION = f"sub{SECTION}"
 _SIGNS = ("+", "w/", "↳", "└")  # of a name that goes on from the one above
@@ -49,9 +51,33 @@ def with_sections(
     if not lines or max(labels.values()) < 2:
         return titles, rows
     added = [SECTION, *([_SUBSECTION] if nested else [])]
+    for column in range(len(added)):
+        title, names_of = _parted([line[width + column] for line in lines])
+        if names_of:
+            added[column] = added[column] if title in (*titles, *added, "") else title
+            for line in lines:
+                line[width + column] = names_of[line[width + column]]
     named = " and ".join(f"'{title}'" for title in added)
     notes.append(f"headings between rows became the column{'s' * nested} {named}")
     return [*titles, *added], lines
+
+
+def _parted(headings: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Part headings such as "ID: CIFAR-10" into a title and names; nothing if they hold no title.
+
+    Names that are known data sets, as in "CIFAR-10 as ID", need none.
+
+    >>> _parted(["ID: CIFAR-10", "ID: SVHN", "ID: SVHN"])
+    ('ID', {'ID: CIFAR-10': 'CIFAR-10', 'ID: SVHN': 'SVHN'})
+    >>> _parted(["SVHN as ID", "MNIST as ID"]), _parted(["trained methods", "other methods"])
+    (('', {'SVHN as ID': 'SVHN', 'MNIST as ID': 'MNIST'}), ('', {}))
+    """
+    distinct = list(dict.fromkeys(headings))
+    if len(distinct) < 2 or "" in distinct:
+        return "", {}
+    title, names = without_common_words(distinct)
+    is_told = title or all(map(is_set, names))
+    return (title, dict(zip(distinct, names, strict=True))) if is_told else ("", {})
 
 
 def _with_carried_names(rows: Rows, numeric: Collection[int], width: int) -> Rows:

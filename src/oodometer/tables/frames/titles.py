@@ -30,6 +30,7 @@ _CITED = re.compile(r"\s*\[\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\]$")  # MSP [16]
 _REMARKED = re.compile(r"(\S[^()]*?)\s*\([^()]+\)")
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|(?:sub)*section", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
+_STATED = re.compile(r"(\D*[^\W\d]\s*=\s*)\d+(?:\.\d+)?")  # components = 20
 _SHORT_SEED = re.compile(r"(|.*[^\W_][\s_/.\-]+)s(\d+)")  # CIFAR-10 s42
 _SEEDS_FROM = 10  # a number from which on it is hardly that of a split or a severity
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
@@ -78,8 +79,23 @@ def _bare_titles(titles: Iterable[str]) -> dict[str, str]:
         title: name if name and times[name] == 1 else bare[title] or title
         for title, name in short.items()
     }
-    new = _with_seeds(new)
+    new = _with_seeds(_with_settings(new))
     return new if len(set(new.values())) == len(new) else {title: title for title in new}
+
+
+def _with_settings(titles: Mapping[str, str]) -> dict[str, str]:
+    """Say of numbers beside a title such as "components = 20" what they are, too.
+
+    >>> list(_with_settings({"a": "Score", "b": "components = 20", "c": "50"}).values())
+    ['Score', 'components = 20', 'components = 50']
+    """
+    named, setting = {}, ""
+    for old, name in titles.items():
+        found = _STATED.fullmatch(name)
+        number = setting and name.replace(".", "", 1).isdigit()
+        setting = found[1] if found else setting if number else ""
+        named[old] = f"{setting}{name}" if number else name
+    return named
 
 
 def _with_seeds(titles: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
 _METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
-_PAIR = re.compile(r"([\w@%.\-]+)\s?[↑↓]?\s?/\s?([\w@%.\-]+)")  # AUROC ↑ / FPR95 ↓ in a heading
+# AUROC ↑ / FPR95 ↓ in a heading
+_PAIR = re.compile(r"([\w@%.\-]+)\s?[↑↓]?\s?/\s?([\w@%.\-]*[\w%])")
 _STATED = re.compile(  # (mean / std), μ ↓ / Var ↓
     r"[($]*\s*(?:\\?mu|μ|mean|avg)\s*[↑↓]?\s*/\s*(var(?:iance)?|std|sd|stdev|σ)\s*[↑↓]?[)$]*", re.I
 )

@@ -48,6 +48,7 @@ from oodometer.tables.vocabulary.names import (
 )
 from oodometer.tables.vocabulary.others import (
     are_data_files,
+    are_remarks,
     are_yes_or_no,
     names_condition,
     names_parameters,
@@ -146,7 +147,7 @@ def _may_name(texts: pd.Series[str]) -> bool:
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
     named = max(share(texts, is_metric), share(texts, is_average))  # near, far
-    others = (are_checkpoints, are_yes_or_no, are_data_files)
+    others = (are_checkpoints, are_yes_or_no, are_data_files, are_remarks)
     return filled and worded and named < 0.5 and not any(test(texts.unique()) for test in others)
 
 

@@ -89,6 +89,9 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
         return
     elif roles.ood is None and roles.id is None and part_columns(frame, sets, roles):
         return
+    elif roles.id is None and roles.ood is not None and len(sets) == 1:
+        roles.id = sets[0]
+        return
     if roles.id is None and SECTION in sets:
         roles.id = SECTION
     elif roles.ood is None and roles.id is None and not (len(wide) > 1 and roles.detector):
@@ -118,6 +121,8 @@ def _about_data(
     free = [column for column in free if not _is_property(frame, column, roles)]
     weak = {plain(column): column for column in free}
     named = [c for c in free if _knows_data(frame[c])]
+    if roles.detector is not None:  # so that names of data cannot be what is compared
+        named += [c for c in free if len(frame[c].unique()) > 1 and share(frame[c], is_data) == 1]
     if not named and roles.detector is not None:
         _require_one_set(frame, [weak[t] for t in WEAK_SET_TITLES if t in weak], free, roles)
     named += [weak[title] for title in WEAK_SET_TITLES if title in weak]

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import OPTIMIZERS, plain, words_of
+from oodometer.factors import OPTIMIZERS, TITLES, plain, words_of
+from oodometer.tables.cells import numeric_share
 from oodometer.tables.frames.crossed import HEADERS
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.content import are_detectors
@@ -41,6 +42,7 @@ def require_evidence(frame: pd.DataFrame, roles: Roles) -> None:
         _require_titles(frame, roles)
     elif column in frame.columns and column not in roles.chosen and "detector" not in roles.said:
         _require_no_runs(frame, column, roles)
+        _require_no_other(frame, column, roles)
         _require_rows(frame, column, roles)
 
 
@@ -59,6 +61,14 @@ def _require_no_runs(frame: pd.DataFrame, column: str, roles: Roles) -> None:
         and not are_decimals(frame[c])
     ]
     if single and others and all(determines(frame, column, c) for c in others):
+        raise which_column(frame, [*others, column], roles)
+
+
+def _require_no_other(frame: pd.DataFrame, column: str, roles: Roles) -> None:
+    """Ask what is compared, if it seems to be optimizers, but another column of names may be."""
+    words = [c for c in roles.factors if numeric_share(frame[c]) == 0 and plain(c) not in TITLES]
+    others = [c for c in words if len(frame[c].unique()) > 1]
+    if plain(column) in OPTIMIZERS and others:
         raise which_column(frame, [*others, column], roles)
 
 

@@ -25,6 +25,7 @@ from oodometer.tables.vocabulary.names import (
     names_costs,
 )
 from oodometer.tables.vocabulary.others import (
+    are_remarks,
     are_yes_or_no,
     is_test,
     names_prediction,
@@ -196,6 +197,7 @@ def _candidates(roles: Roles, frame: pd.DataFrame) -> list[str]:
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
     free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
     words = [c for c in free if numeric_share(frame[c]) <= 0.5 and not _are_hashes(frame[c])]
+    words = [c for c in words if not are_remarks(frame[c].unique())]
     settings = [c for c in free if c not in words and _may_be_set(frame[c], c)]
     return [*words, *settings] or [c for c in free if _may_be_compared(frame, c)]
 
@@ -254,7 +256,7 @@ def _may_hold_results(frame: pd.DataFrame, column: str) -> bool:
     varies = 2 * len(frame[column].unique()) > len(frame) > 1
     counts = not _NUMBERS_OF.isdisjoint(words_of(column))
     other = counts or mentions_setting(column) or names_costs(column)
-    other = other or plain(column) in {*TITLES, *OOD_TITLES}
+    other = other or plain(column) in {*TITLES, *OOD_TITLES, "default", "defaults"}
     return numeric_share(frame[column]) > 0.5 and varies and not other
 
 

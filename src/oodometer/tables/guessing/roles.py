@@ -24,8 +24,8 @@ COLUMNS = "\0columns"  # instead of a column: the titles of those with results
 UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
-_PARTS = re.compile(r",(?=\s*[\w/]+\s*=)|,\s*$")  # titles may hold commas
-_PAIRS = re.compile(r"\w+(?:/\w+)+\s*=\s*\*")  # MSE/MAE=*
+_PARTS = re.compile(r",(?=\s*[\w/@.-]+\s*=)|,\s*$")  # titles may hold commas
+_PAIRS = re.compile(r"[\w@.-]+(?:/[\w@.-]+)+\s*=\s*\*")  # MSE/MAE=*, ROC-AUC/FPR@95=*
 
 
 @dataclass

@@ -62,6 +62,7 @@ _REPORTED = re.compile(r"(?:origin(?:al)?|paper|published|reported|(?:in|from)pa
 _OF_SCORES = frozenset(
     {"mean", "max", "min", "entropy", "confidence", "probability", "prob", "uncertainty", "norm"}
 )
+_LEVEL = re.compile(r"=\s*\d+(?:\.\d+)?$")
 _OTHER_QUANTITY = "another quantity"
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
@@ -276,6 +277,7 @@ def is_quantity(title: str) -> bool:
     bare = MEAN_AND_SPREAD.sub("", title[:200])
     words = words_of(bare)
     named = is_detector(title) or is_model(title) or is_set(title) or plain(title) in MEANS
+    named = named or bool(_LEVEL.search(title))  # num_components = 20
     return not named and not words.isdisjoint(QUANTITIES)
 
 

@@ -58,8 +58,8 @@ def settle_cutoffs(roles: Roles) -> None:
 def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
     """Return the factors that are merely assumed to be conditions, each with the question about it.
 
-    Their titles are not known, and their levels are words: choices before training, ways to
-    evaluate the same run, or data sets.
+    Their titles are not known: choices before training, ways to evaluate the same run, or data
+    sets.
     """
     levels = {name: list(long.frame[name].unique()) for name in long.factors}
     return {
@@ -72,7 +72,7 @@ def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
 def _is_assumed(title: str, levels: list[str]) -> bool:
     words = words_of(title)
     said = plain(title) in _KNOWN or mentions_setting(title) or bool(words & _CHOICES)
-    if said or title.endswith(SECTION) or numeric_share(levels) > 0:
+    if said or title.endswith(SECTION):
         return False
     named = any(mostly(levels, test) for test in (is_model, is_detector))
     return by_title(title, levels).kind == "condition" and not named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in
 from oodometer.tables.vocabulary.names import SET_TITLES, is_detector
 
+_TWO_NUMBERS = re.compile(r"[\W_]*\d[\d.,]*\s*%?\s*/\s*\d")  # 0.91 / 0.40
 _LISTED = 6  # tables that a question names
 _EVERY = "tables"  # instead of the number of a table: list them
 _SHOWN = 60  # characters of the name of a table
@@ -119,7 +121,9 @@ def _about(table: PageTable) -> str:
     headings = [table.levels[level] for level in sorted(table.levels, reverse=True)]
     own = headings[: 1 if max(table.levels, default=0) >= CAPTION else 0]
     texts = [*own, table.above, *headings[len(own) :]]
-    return next((text for text in texts if metrics_in(text)), next(filter(None, texts), ""))
+    nearest = next((text for text in texts if metrics_in(text)), next(filter(None, texts), ""))
+    two = sum(bool(_TWO_NUMBERS.match(cell)) for row in table.rows for cell in row)
+    return f"{nearest} {table.pairs}" if table.pairs and two > len(table.rows) else nearest
 
 
 def _names(tables: Sequence[PageTable]) -> list[str]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oodometer.factors import TITLES, plain, words_of
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import Rows, numeric_share
+from oodometer.tables.frames.common_words import without_common_words
 from oodometer.tables.frames.grid import Grid
-from oodometer.tables.frames.headers import KNOWN_TITLES
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in, without_metric
-from oodometer.tables.vocabulary.names import REPEAT_TITLES
 
 _SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings
 _MANY_WORDS = 12
@@ -91,7 +90,7 @@ def _columns(
     if not headings and not facts:
         above = [table.above for table in tables]
         headings = [above] if len(set(above)) > 1 else []
-    has_metric = any(map(metric_named, titles))
+    has_metric = any(map(metric_named, titles)) or any(table.pairs for table in tables)
     kept = list(facts.items())
     for texts in headings:
         for title, bare in _parted(texts, has_metric):
@@ -134,47 +133,7 @@ def _parted(texts: Sequence[str], has_metric: bool) -> list[tuple[str, list[str]
     metrics = [metrics_in(text) for text in texts]
     named = [min(found) for found in metrics if len(found) == 1]
     if has_metric or len(named) < len(texts) or len(set(named)) < 2:
-        return [_without_common_words(texts)]
+        return [without_common_words(texts)]
     rest = [without_metric(t) if t.count(" ") < _MANY_WORDS else t for t in texts]
-    more = [_without_common_words(rest)] if len(set(rest)) > 1 else []
+    more = [without_common_words(rest)] if len(set(rest)) > 1 else []
     return [("metric", named), *more]
-
-
-def _without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the title that common first words are, if any, and what is left of each text.
-
-    >>> _without_common_words(["Seed 0", "Seed 1"])
-    ('Seed', ['0', '1'])
-    >>> _without_common_words(["Results on CIFAR-10", "Results on SVHN"])
-    ('', ['CIFAR-10', 'SVHN'])
-    """
-    words = [text.split() for text in texts]
-    given = [row for row in words if row]
-    first = min(_common(given), min(map(len, given)) - 1)  # a word of each is left
-    last = _common([row[:first:-1] for row in given])
-    if any(text.count("(") != text.count(")") for text in _cut(words, first, last)):
-        first = last = 0
-    bare = _cut(words, first, last)
-    start = given[0][:first]
-    title = " ".join(start).rstrip(" :=–—-")
-    if start and (start[-1].endswith((":", "=")) or plain(title) in {*KNOWN_TITLES, *TITLES}):
-        return title, bare
-    if start and plain(start[-1]) in REPEAT_TITLES and all(map(str.isalnum, filter(None, bare))):
-        return start[-1], bare  # AUROC of all methods, seed 1
-    if start and all(text.replace(".", "").isdigit() for text in bare if text):
-        bare = [f"{start[-1]} {text}" if text else "" for text in bare]
-    return "", bare
-
-
-def _cut(rows: Sequence[Sequence[str]], first: int, last: int) -> list[str]:
-    return [" ".join(row[first : len(row) - last]) for row in rows]
-
-
-def _common(rows: Sequence[Sequence[str]]) -> int:
-    """Count the words with which all begin."""
-    count = 0
-    for words in zip(*rows, strict=False):
-        if len(set(words)) > 1:
-            break
-        count += 1
-    return count

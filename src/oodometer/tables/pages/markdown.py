@@ -22,6 +22,8 @@ _LEVELS = "=-~^'\""  # of headings by the signs below them
 _RULE = frozenset("|+:=- \t")
 _LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
 _TAG = re.compile(r"</?(table)(?=[\s>/])", re.IGNORECASE)
+_DASHES = re.compile(r"[-─━═]{9,}")  # below a header, without bars
+_TWO_BARS = re.compile(r"(?<=[^\s|]\s)\|\|(?=\s[^\s|])|(?<=\w)\|\|(?=\w)")  # KL(p || q)
 _BAR = re.compile(r"(?<!\\)\|")
 # Tables drawn with lines, as terminals show them: bars between cells, dashes between rows.
 _DRAWN = {
@@ -63,7 +65,14 @@ def _begins(lines: list[str], number: int) -> bool:
         below < min(len(lines), number + 4) and "|" in lines[below] and not _is_rule(lines[below])
     ):
         below += 1
-    return below < len(lines) and _is_rule(lines[below])
+    underlined = lines[number].count("|") > 1 and _underlines(lines, number + 1)
+    return (below < len(lines) and _is_rule(lines[below])) or underlined
+
+
+def _underlines(lines: list[str], number: int) -> bool:
+    """Whether a long line of dashes stands here, below a header and above a line with bars."""
+    below = lines[number + 1] if number + 1 < len(lines) else ""
+    return "|" in below and bool(_DASHES.fullmatch(lines[number].strip()))
 
 
 class _Page:
@@ -88,7 +97,7 @@ class _Page:
         self.number += 1
         if line.lstrip().startswith(("```", "~~~")):
             self._fenced = not self._fenced
-        elif line.strip() and not _is_rule(line):
+        elif line.strip() and not _is_rule(line) and not _DASHES.fullmatch(line.strip()):
             self._pass_line(line)
 
     def _pass_line(self, line: str) -> None:
@@ -126,12 +135,15 @@ class _Page:
         rows: Rows = []
         while self.number < len(self.lines):
             line = self.lines[self.number]
-            if "|" not in line and not _is_rule(line):
+            if "|" not in line and not _is_rule(line) and not _underlines(self.lines, self.number):
                 goes_on = not line.strip() and "|" in self._below(self.number + 1)
                 if not goes_on or _begins(self.lines, self.number + 1):
                     break
-            elif not _is_rule(line):
-                rows.append(_cells(line))
+            elif not _is_rule(line) and "|" in line:
+                cells = _cells(line)
+                wide = bool(rows) and len(cells) > len(rows[0])
+                whole = _cells(_TWO_BARS.sub(r"\\|\\|", line)) if wide else cells
+                rows.append(whole if wide and len(whole) == len(rows[0]) else cells)
             self.number += 1
         return rows
 

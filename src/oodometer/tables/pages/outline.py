@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oodometer.tables.cells import Rows
+from oodometer.tables.vocabulary.measures import metric_named
 
 BOLD, CAPTION, SUBCAPTION = 7, 8, 9  # levels below those of headings, 0 to 6
 _NUMBERING = re.compile(  # 1. , 2.3 , (a) , Table 4: ; not the 10 of "10 classes"
@@ -16,6 +17,9 @@ _NUMBERING = re.compile(  # 1. , 2.3 , (a) , Table 4: ; not the 10 of "10 classe
 )
 _LONGEST = 300  # characters of a text around a table
 _RULES = re.compile(r"^[=*~#_-]{3,}\s*|\s*[=*~#_-]{3,}$")  # ==== gptq ====
+# Values are ROC-AUC / FPR@95
+_OF_CELLS = re.compile(r"(?i)\b(?:values?|cells?|entries|entry|numbers?|tables?|columns?)\b")
+_TWO = re.compile(r"([\w@%.\-]+)\s?[↑↓]?\s?/\s?([\w@%.\-]+)")
 _FACT = re.compile(r"[-*+•]\s+([^\W\d_][\w \-/]{0,39}?)\s*[:=]\s*(\S.{0,79})")
 
 
@@ -27,6 +31,7 @@ class PageTable:
     levels: Mapping[int, str]  # headings above it, the caption
     above: str = ""  # the last line of prose
     facts: Mapping[str, str] = field(default_factory=dict)  # ID dataset -> CIFAR-10
+    pairs: str = ""  # the last line that says what two numbers in a cell are
 
 
 class Outline:
@@ -37,6 +42,7 @@ class Outline:
         self._levels: dict[int, str] = {}
         self._facts: dict[int, dict[str, str]] = {}  # by the level of the heading above
         self._above = ""
+        self._pairs = ""
         self._after_table = False
 
     def heading(self, level: int, text: str) -> None:
@@ -50,6 +56,9 @@ class Outline:
     def say(self, line: str) -> None:
         """Pass a line of prose."""
         line = " ".join(line[:_LONGEST].split())
+        named = (all(map(metric_named, found.groups())) for found in _TWO.finditer(line))
+        if _OF_CELLS.search(line) and any(named):
+            self._pairs = line
         fact = _FACT.fullmatch(line)
         if fact:
             self._facts.setdefault(max(self._levels, default=-1), {})[fact[1]] = fact[2].strip()
@@ -66,7 +75,7 @@ class Outline:
             own = {level: _unnumbered(said) for level, said in (captions or {}).items()}
             levels = {**self._levels, **own}
             facts = {key: value for said in self._facts.values() for key, value in said.items()}
-            self.tables.append(PageTable(rows, levels, self._above, facts))
+            self.tables.append(PageTable(rows, levels, self._above, facts, self._pairs))
             self._after_table = True
         self._above = ""
 
@@ -75,7 +84,7 @@ class Outline:
         if self.tables and CAPTION not in self.tables[-1].levels:
             last = self.tables.pop()
             levels = {**last.levels, CAPTION: _unnumbered(text)}
-            self.tables.append(PageTable(last.rows, levels, last.above, last.facts))
+            self.tables.append(replace(last, levels=levels))
 
 
 def _unnumbered(text: str) -> str:

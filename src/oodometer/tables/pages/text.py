@@ -87,7 +87,7 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
 
 
 def _only_draws(line: str) -> bool:
-    return set(" \t-=_+|") >= set(line)
+    return set(" \t-=_+|─━═") >= set(line)
 
 
 def _table(lines: Sequence[str]) -> _Block | None:

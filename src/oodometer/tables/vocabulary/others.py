@@ -30,6 +30,7 @@ _OVER_OUTLIERS = re.compile(
 _OF_DATA = frozenset({"dimensions", "dimensionality", "contamination", "samples", "instances"})
 _OUTLIERS = frozenset({"outlier", "outliers", "anomaly", "anomalies"})
 _SHARES = frozenset({"perc", "percent", "percentage", "pct", "ratio", "share", "fraction"})
+_PROSE = 8  # spaces in a remark
 _PARAMETERS = frozenset(
     {"parameter", "parameters", "param", "hyperparameter", "hyperparam", "setting", "knob"}
 )
@@ -107,6 +108,17 @@ def names_property_of_data(title: str) -> bool:
     words = words_of(title)
     share = not words.isdisjoint(_SHARES) and not words.isdisjoint(_OUTLIERS)
     return title.lstrip().startswith("#") or share or not words.isdisjoint(_OF_DATA)
+
+
+def are_remarks(texts: Iterable[str]) -> bool:
+    """Whether most texts are remarks about a line, parted by a dash or long: no names.
+
+    >>> are_remarks(["Slow — no signal", "Fast — peak"]), are_remarks(["Energy (ours)", "MSP"])
+    (True, False)
+    """
+    said = list(texts)
+    remarks = [" — " in text or " – " in text or text.count(" ") >= _PROSE for text in said]
+    return 2 * sum(remarks) > len(said)
 
 
 def names_parameters(title: str) -> bool:

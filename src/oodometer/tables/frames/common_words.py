@@ -1,0 +1,49 @@
+"""Headings that are alike but for a name: what they have in common is a title, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.factors import TITLES, plain
+from oodometer.tables.frames.headers import KNOWN_TITLES
+from oodometer.tables.vocabulary.names import REPEAT_TITLES
+
+
+def without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the title that common first words are, if any, and what is left of each text.
+
+    >>> without_common_words(["Seed 0", "Seed 1"])
+    ('Seed', ['0', '1'])
+    >>> without_common_words(["Results on CIFAR-10", "Results on SVHN"])
+    ('', ['CIFAR-10', 'SVHN'])
+    """
+    words = [text.split() for text in texts]
+    given = [row for row in words if row]
+    first = min(_common(given), min(map(len, given)) - 1)  # a word of each is left
+    last = _common([row[:first:-1] for row in given])
+    if any(text.count("(") != text.count(")") for text in _cut(words, first, last)):
+        first = last = 0
+    bare = _cut(words, first, last)
+    start = given[0][:first]
+    title = " ".join(start).rstrip(" :=–—-")
+    if start and (start[-1].endswith((":", "=")) or plain(title) in {*KNOWN_TITLES, *TITLES}):
+        return title, bare
+    if start and plain(start[-1]) in REPEAT_TITLES and all(map(str.isalnum, filter(None, bare))):
+        return start[-1], bare  # AUROC of all methods, seed 1
+    if start and all(text.replace(".", "").isdigit() for text in bare if text):
+        bare = [f"{start[-1]} {text}" if text else "" for text in bare]
+    return "", bare
+
+
+def _cut(rows: Sequence[Sequence[str]], first: int, last: int) -> list[str]:
+    return [" ".join(row[first : len(row) - last]) for row in rows]
+
+
+def _common(rows: Sequence[Sequence[str]]) -> int:
+    """Count the words with which all begin."""
+    count = 0
+    for words in zip(*rows, strict=False):
+        if len(set(words)) > 1:
+            break
+        count += 1
+    return count
