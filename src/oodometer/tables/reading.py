@@ -29,6 +29,7 @@ from oodometer.tables.frames.titles import tidied
 from oodometer.tables.frames.unfolding import unfolded
 from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
+    require_no_reference,
     require_no_states,
     require_one_cutoff,
     require_one_form,
@@ -134,6 +135,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     require_results(roles, frame)
     require_one_cutoff(roles)
     require_no_states(roles)
+    require_no_reference(frame, roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)
     require_agreeing_arrows(roles)

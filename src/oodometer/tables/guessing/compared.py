@@ -14,6 +14,7 @@ from oodometer.tables.guessing.likeness import (
     are_runs,
     is_about_data,
     mostly,
+    name_setups,
     share,
     wide_names,
 )
@@ -35,7 +36,9 @@ from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     INCIDENTAL,
+    JOB_TITLES,
     MODEL_TITLES,
+    REPEAT_TITLES,
     SET_TITLES,
     is_average,
     is_detector,
@@ -54,6 +57,7 @@ from oodometer.tables.vocabulary.others import (
 if TYPE_CHECKING:
     import pandas as pd
 
+_OF_RUNS = REPEAT_TITLES | JOB_TITLES
 _VALUES = frozenset({"value", "values", "level", "setting"})  # plain titles, beside parameters
 _OBJECTIVES = frozenset({"objective", "objectives", "loss", "losses", "criterion"})
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
@@ -66,11 +70,13 @@ def find_compared(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str
         return None
     free = [column for column in free if _may_name(frame[column])]
     free = [c for c in free if not words_of(c) & INCIDENTAL] or free
-    known = _known_detectors(frame, free)
-    if known is not None:
-        return known
+    surely = _known_detectors(frame, free)
+    if surely is not None:
+        return surely
     wide = wide_names(roles)
-    rest = [c for c in free if plain(c) not in TITLES or plain(c) in MODEL_TITLES]
+    setups = [c for c in free if plain(c) in _OF_RUNS and name_setups(frame[c].tolist())]
+    known = {*TITLES} - {*MODEL_TITLES, *map(plain, setups)}
+    rest = [c for c in free if plain(c) not in known]
     free = rest if rest or wide else free  # a checkpoint is compared only where nothing else is
     if are_runs(wide):
         return _beside_numbers(frame, free, roles)

@@ -90,7 +90,7 @@ def titled_results(
     roles.measured |= kinds["value"]
     _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
-    _choose_means(roles, kinds["mean"])
+    _choose_means(roles, kinds["mean"], kinds["spread"])
     _part_qualifiers(roles, kinds["spread"])
     _name_qualified(roles, kinds["spread"])
     _name_others(roles, kinds["spread"])
@@ -262,19 +262,25 @@ def _choose_bests(roles: Roles, bests: _Named) -> None:
             roles.measured[column] = (metric, what)
 
 
-def _choose_means(roles: Roles, means: _Named) -> None:
-    """Take means over other columns for results only where there are no such columns."""
+def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
+    """Take means over other columns for results only where there are no such columns.
+
+    A mean whose spread stands beside it is one over runs, unless it may be over several columns.
+    """
     named = {metric for metric, _ in roles.measured.values()}
-    of_sets = {m for m, w in roles.measured.values() if w and not is_qualifier(w, of_sets=True)}
+    of_sets = Counter(
+        m for m, w in roles.measured.values() if w and not is_qualifier(w, of_sets=True)
+    )
     groups = {metric for metric, what in means.values() if is_average(what)}
     for column, (metric, what) in list(roles.measured.items()):
-        if metric in of_sets and not what and metric not in GENERAL:
+        if of_sets[metric] > 1 and not what and metric not in GENERAL:
             del roles.measured[column]
             roles.ignored[column] = MEAN_OF_OTHERS
     several = Counter(metric for metric, what in roles.measured.values() if what)
     for column, (metric, what) in means.items():
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
+        of_a_set |= (metric, what) in spreads.values() and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
         else:
