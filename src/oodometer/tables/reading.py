@@ -18,6 +18,7 @@ from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
 from oodometer.tables.frames.glued import (
+    with_crossed_names,
     with_sets_of_names,
     with_sets_of_series,
     without_names_of_others,
@@ -52,7 +53,6 @@ from oodometer.tables.lines.doubts import require_clear_commas
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
-from oodometer.tables.pages.classified import with_classes
 from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
@@ -113,12 +113,13 @@ def read_results(
 
 def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:
     """Read one table: first what its columns are, then its lines."""
-    frame, titles = tidied(with_classes(table.frame))
+    frame, titles = tidied(table.frame)
     require_no_matrix(frame, columns)
     pairs, roles_said = parted_pairs(columns)
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
     frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), notes)
+    frame = with_crossed_names(frame, roles_said, notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -131,7 +132,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = _of_one_detector(frame, roles, stem, notes)
     frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
-    require_alike(roles)
+    require_alike(frame, roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)
     require_agreeing_arrows(roles)

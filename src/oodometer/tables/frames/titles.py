@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
+from oodometer.tables.pages.classified import with_classes
 from oodometer.tables.vocabulary.names import (
     DETECTOR_TITLES,
     MODEL_TITLES,
@@ -59,6 +60,7 @@ def undressed(text: str) -> str:
 
 def tidied(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     """Undress titles and names; return the table, and what the changed titles became."""
+    frame = with_classes(frame)
     new = _bare_titles(frame.columns)
     frame = frame.rename(columns=new)
     for column in list(frame.columns):
