@@ -18,6 +18,7 @@ from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
 from oodometer.tables.frames.glued import (
+    with_crossed_names,
     with_sets_of_names,
     with_sets_of_series,
     without_names_of_others,
@@ -121,6 +122,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
     frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), notes)
+    frame = with_crossed_names(frame, roles_said, notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 _OF_RUNS = REPEAT_TITLES | JOB_TITLES
 _VALUES = frozenset({"value", "values", "level", "setting"})  # plain titles, beside parameters
+_OBJECTIVES = frozenset({"objective", "objectives", "loss", "losses", "criterion"})
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
@@ -146,7 +147,8 @@ def _may_name(texts: pd.Series[str]) -> bool:
     """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
-    named = max(share(texts, is_metric), share(texts, is_average))  # near, far
+    trained = not _OBJECTIVES.isdisjoint(words_of(str(texts.name)))  # by MSE, by cross-entropy
+    named = max(share(texts, is_metric) if not trained else 0.0, share(texts, is_average))
     others = (are_checkpoints, are_yes_or_no, are_data_files, are_remarks)
     return filled and worded and named < 0.5 and not any(test(texts.unique()) for test in others)
 

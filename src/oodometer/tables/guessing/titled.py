@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of an unknown column"
+_MOST_PARTS = 10  # columns of which some may have a mean
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
 _SETS = OOD_TITLES | ID_TITLES
 _ATTACKS = frozenset(
@@ -56,7 +60,7 @@ _AT_THRESHOLD = frozenset(
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
-_CLASS = re.compile(r"(?i)\bclass[\s_\-]*\w+")  # class 0, of one metric
+_CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _BRIER = re.compile(r"bs\W*", re.IGNORECASE)
@@ -117,6 +121,8 @@ def _by_statistic(
             roles.ignored[column] = f"--columns names {metric}"
         elif statistic not in kinds and _is_named(frame, column, named):
             kinds["value"][column] = (metric, what)
+        elif statistic == "mean" and _is_called_mean(frame, column, named):
+            kinds["value"][column] = (metric, without_metric(column))
         elif statistic not in kinds:
             roles.ignored[column] = OTHER_STATISTIC
         else:
@@ -131,6 +137,24 @@ def _is_named(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> boo
         return False
     alike = [c for c, metric in named.items() if metric == named[column] and c != column]
     return is_one_of(frame, column, [c for c in alike if _statistic_of(c)[1]])
+
+
+def _is_called_mean(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> bool:
+    """Whether what ends in a word for means, such as 10-NN mean, is one of those with results."""
+    what = _statistic_of(column)[1]
+    words = without_metric(column).split()
+    if not what or is_average(what) or plain(words[-1]) not in MEANS:
+        return False
+    kinds = {c: _statistic_of(c) for c, metric in named.items() if metric == named[column]}
+    others = [c for c, (kind, said) in kinds.items() if kind == "value" and said]
+    paired = any(kind != "value" and c != column for c, (kind, _) in kinds.items())
+    if paired or len(others) > _MOST_PARTS or not is_one_of(frame, column, others):
+        return False
+    table = {c: np.array([value_of(text) for text in frame[c]]) for c in (column, *others)}
+    sizes = range(2, len(others) + 1)
+    parts = (part for size in sizes for part in combinations(others, size))
+    means = (np.mean([table[c] for c in part], axis=0) for part in parts)
+    return not any(np.allclose(mean, table[column], rtol=0.002) for mean in means)
 
 
 def _without_names(
