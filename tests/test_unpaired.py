@@ -176,3 +176,41 @@ def test_one_number_is_not_judged_where_stated_spreads_are(tmp_path):
     assert [c.verdict for c in finding.claims] == ["holds"]
     path.write_text("method,auroc\nMSP,91.0\nKNN,93.0\n")
     assert [f.protocol for f in analyze(path)] == ["ranking"]
+
+
+def lines(means, **columns):
+    """Method -> data set -> values on outlier sets of its own, as a table."""
+    return pd.DataFrame([
+        {"method": name, "id_dataset": data, "ood_dataset": f"{data}{n}", "AUROC": value, **columns}
+        for name, own in means.items() for data, values in own.items()
+        for n, value in enumerate(values)
+    ])  # fmt: skip
+
+
+def shown_means(finding):
+    rows = next(own.rows for own in finding.tables if own.name == "means")
+    return {row[0]: getattr(row[1], "value", row[1]) for row in rows}
+
+
+@pytest.mark.parametrize("others", [("b",), ("b", "c")])
+def test_stated_means_weigh_cases_as_the_ranking_does(others):
+    """By outlier sets msp is better, by data sets knn: which of them are cases depends."""
+    means = {"msp": {"a": (0.9,) * 5} | dict.fromkeys(others, (0.6,)),
+             "knn": {"a": (0.85,) * 5} | dict.fromkeys(others, (0.7,))}  # fmt: skip
+    frame = lines(means, std=0.001, n=5).rename(columns={"AUROC": "auroc_mean", "std": "auroc_std"})
+    found = {finding.protocol: finding for finding in analyze(frame)}
+    assert shown_means(found["unpaired"]) == pytest.approx(shown_means(found["ranking"]))
+    best = "msp" if len(others) == 1 else "knn"
+    assert found["unpaired"].answer.startswith(f"Use {best}")
+
+
+def test_data_sets_weigh_the_same_in_runs_of_each_detector():
+    means = {"msp": {"a": (0.9,) * 3, "b": (0.6,)}, "knn": {"a": (0.85,) * 3, "b": (0.7,)}}
+    parts = [
+        lines({name: own}, seed=seed + 10 * (name == "knn"))
+        for name, own in means.items() for seed in range(3)
+    ]  # fmt: skip
+    frame = pd.concat(parts, ignore_index=True)
+    frame["AUROC"] += 0.001 * frame["seed"] % 0.01
+    found = shown_means(analyze(frame)[0])
+    assert found == pytest.approx({"knn": 0.776, "msp": 0.751})

@@ -101,14 +101,15 @@ class _Own(NamedTuple):
 
 def _own_runs(table: Results) -> _Own:
     cells = _with_sets(table).pivot_table(
-        index=["detector", *table.factor_names], columns="set", values="value", sort=False
+        index=["detector", *table.factor_names], columns=["id", "set"], values="value", sort=False
     )
     # Every detector by the same outlier sets: those that each has in some run.
     common = cells.groupby(level="detector", sort=False).count().gt(0).all()
     whole = cells[list(common[common].index)].dropna()
     if not common.any():
         raise UserError("No outlier set has a value for every detector, in runs of its own.")
-    values = whole.mean(axis=1).groupby(level="detector", sort=False)
+    means = whole.T.groupby(level="id").mean().mean()  # data sets weigh the same
+    values = means.groupby(level="detector", sort=False)
     known = {str(name): Summary.of(own.to_numpy(dtype=float)) for name, own in values}
     return _Own(known, int(common.sum()), len(cells), len(whole))
 
@@ -228,8 +229,8 @@ def spread_claims(table: Results) -> list[Claim]:
 
 
 def _with_sets(table: Results) -> pd.DataFrame:
-    frame = table.frame
-    several = "id" in frame.columns and len(set(frame["id"])) > 1
+    frame = table.frame if "id" in table.frame.columns else table.frame.assign(id="")
+    several = len(set(frame["id"])) > 1
     return frame.assign(set=frame["id"] + " / " + frame["ood"] if several else frame["ood"])
 
 
@@ -247,8 +248,8 @@ class _Stated(NamedTuple):
 
 
 def _stated(table: Results) -> _Stated:
-    frame = _with_sets(table)
-    kept = frame[frame["detector"].isin(cases_of(table).detectors)]
+    frame, field = _with_sets(table), cases_of(table)
+    kept = frame[frame["detector"].isin(field.detectors)]
     # No spread at all is that of a single run, or of one that was rounded away.
     spreads = kept.groupby("detector")["spread"]
     silent = spreads.transform(lambda own: float(own.isna().any() or not own.any())) > 0
@@ -256,14 +257,16 @@ def _stated(table: Results) -> _Stated:
     if kept["detector"].nunique() < 2:
         raise UserError("Fewer than two detectors state a spread in every cell.")
     cells = kept.pivot_table(
-        index=[*table.factor_names, "set"],
+        index=[*table.factor_names, "id", "ood", "set"],
         columns="detector",
         values=["value", "spread"],
         sort=False,
     ).dropna()
     if cells.empty:
         raise UserError("No outlier set has mean ± spread for every detector.")
-    means = cells.mean()
+    # As in the ranking: cases weigh the same, whatever they hold.
+    outer = "ood" if field.unit == "outlier set" and field.case == field.unit else "id"
+    means = cells.groupby(level=outer).mean().mean()
     names = dict.fromkeys(kept["detector"])
     by_detector = {
         name: (float(means["value", name]), float(means["spread", name])) for name in names

@@ -44,7 +44,8 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
     if without_metric(titled[0]):
         _require_known(bare, titled, roles)
     unexplained = [c for c in bare if _may_be_result(frame[c])]
-    general = all(metric in GENERAL for metric, _ in roles.measured.values())
+    named = roles.detector is not None or bool(wide_names(roles))  # else it is asked by whom
+    general = named and all(metric in GENERAL for metric, _ in roles.measured.values())
     if general and len(unexplained) >= max(_SEVERAL, len(titled)) and roles.metric is None:
         raise what_are_others(titled, unexplained, roles)
 
