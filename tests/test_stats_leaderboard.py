@@ -299,3 +299,15 @@ def test_data_sets_have_variances_of_their_own():
             gap = (own.means[row] - own.means[other]) / own.error[row, other]
             assert gap == pytest.approx(test.statistic) and own.df[row, other] == test.df
     assert own.error[0, 1] < 0.2 * from_values(values).error[0, 1]
+
+
+def test_two_that_agree_in_every_case_differ_by_nothing():
+    """Not by the rounding of variances, which a page would show as [-1e-14, 1e-14]."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        twin = 0.9 + 0.01 * rng.random(4)
+        values = np.array([twin, twin, twin - 0.1 + 0.02 * rng.random(4)])
+        first, second, _ = leaderboard(from_values(values)).behind
+        assert first[:3] == second[:3] == (0.0, 0.0, 0.0) or first.high > 1e-6
+        constant = np.array([[0.9] * 4, [0.9] * 4, [0.8, 0.81, 0.8, 0.81]]) + 1e-3 * rng.random()
+        assert leaderboard(from_values(constant)).behind[0][:3] == (0.0, 0.0, 0.0)

@@ -199,12 +199,13 @@ def _by_signs(means: Floats, shared: Shared, cases: int, rounding: float) -> Flo
     """Standard deviations of differences; those that never vary prove no more than their signs.
 
     Unless other detectors show the usual variance, their one-sided p-value becomes that of the
-    permutation test, 2^-n.
+    permutation test, 2^-n. Two that agree in every case but for rounding differ by nothing.
     """
     gaps = np.abs(means[:, None] - means[None, :])
     deviation = np.sqrt(shared.variance)
     alone = (deviation <= rounding) | ((shared.prior < 1.0) & (shared.own <= rounding**2))
     same = alone & (gaps > rounding)
+    deviation = np.where(alone & ~same, 0.0, deviation)
     by_signs = gaps * math.sqrt(cases) / -stdtrit(shared.df, 0.5**cases)
     return np.asarray(np.where(same, np.maximum(by_signs, deviation), deviation))
 

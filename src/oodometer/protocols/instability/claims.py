@@ -228,12 +228,12 @@ def _claim_nothing_changes(order: OrderChange) -> Claim | None:
         return None
     factor = order.parts[0].factor
     return Claim(
-        f"Changing only the {factor} changes neither the best detector nor the order of any of "
-        f"{count(order.pairs, 'pair')}{on_mean(order.parts)} in these "
-        f"{order.fewest.tried}, which are too few to say that it never does.",
+        f"Changing only the {factor} changes neither the best detector nor {_any_order(order)}"
+        f"{on_mean(order.parts)} in these {order.fewest.tried}, which are too few to say that it "
+        "never does.",
         "undecided",
         _extent(order),
-        leaves_open=_order_of(factor),
+        leaves_open=f"whether the {factor} changes the order (here it does not)",
     )
 
 
@@ -253,7 +253,8 @@ def _claim_winner(order: OrderChange) -> Claim:
         text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}"
         if verdict == "undecided":
             text += doubt or f", but {order.fewest.tried} are too few to be sure"
-        return Claim(f"{text}.", verdict, _extent(order), leaves_open=_order_of(factor))
+        leaves_open = f"whether the {factor} changes the best detector (here it does not)"
+        return Claim(f"{text}.", verdict, _extent(order), leaves_open=leaves_open)
     evidence = "; ".join(
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(order.winners.items())[:6]
@@ -265,8 +266,9 @@ def _claim_winner(order: OrderChange) -> Claim:
     return Claim(text, verdict, evidence, leaves_open=leaves_open)
 
 
-def _order_of(factor: str) -> str:
-    return f"whether the {factor} changes the order (here it does not)"
+def _any_order(order: OrderChange) -> str:
+    pairs = f"any of {order.pairs} pairs" if order.pairs > 1 else "the two detectors"
+    return f"the order of {pairs}"
 
 
 def _claim_pairs(order: OrderChange) -> Claim:
@@ -274,10 +276,12 @@ def _claim_pairs(order: OrderChange) -> Claim:
     by_set = ", ".join(f"{flipped} on {name}" for name, flipped in list(order.flips.items())[:8])
     most = max(order.flips.values())
     verdict, doubt = order.of_pairs
+    many = f"{f'up to {most}' if most else 'none'} of {order.pairs} pairs of detectors"
+    what = f"reverses the order of {many}"
+    if order.pairs == 1:
+        what = f"{'reverses' if most else 'does not reverse'} the order of the two detectors"
     return Claim(
-        f"Changing only the {order.parts[0].factor} reverses the order of "
-        f"{f'up to {most}' if most else 'none'} of {count(order.pairs, 'pair')} of "
-        f"detectors{on_mean(order.parts)}{doubt}.",
+        f"Changing only the {order.parts[0].factor} {what}{on_mean(order.parts)}{doubt}.",
         verdict,
         f"{by_set}; a pair counts if each is ahead of the other "
         f"{'in' if order.parts[0].run_word == 'run' else 'under'} some {order.parts[0].run_word}",

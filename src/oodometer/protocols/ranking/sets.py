@@ -66,8 +66,11 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         for name, other in list((beaten or ahead).items())[:SHOWN]
     )
     if beaten:
-        parts = [f"{other} beats it on {name}" for name, other in beaten.items()]
-        text = f"{leader}'s lead depends on the {word}: {few(parts, word)}."
+        by_winner: dict[str, list[str]] = {}
+        for name, other in beaten.items():
+            by_winner.setdefault(other, []).append(name)
+        parts = [f"{other} beats it on {few(own, word)}" for other, own in by_winner.items()]
+        text = f"{leader}'s lead depends on the {word}: {'; '.join(parts[:SHOWN])}."
         return [Claim(text, "flips", evidence)]
     where = few([f"{name} ({other})" for name, other in ahead.items()], word)
     text = f"Another detector has a better mean {subject.metric} than {leader} on {where}, but not "

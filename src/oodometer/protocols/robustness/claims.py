@@ -270,8 +270,8 @@ def _claim_winners(metric: ScoredMetric) -> list[Claim]:
         )
     evidence = "; ".join(texts[:SHOWN]) or "the same detector under every level"
     here = where.removeprefix("on ")
-    single = f"whether the best detector on a single {set_word(metric.pairs)} changes"
-    leaves_open = f"{single if len(places) > 1 else 'whether the best detector changes'} with the "
+    single = f" on a single {set_word(metric.pairs)}" if len(places) > 1 else ""
+    leaves_open = f"whether the detector with the best mean{single} changes with the "
     leaves_open += f"{metric.factor} (here on {here})"
     return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
 
