@@ -710,6 +710,25 @@ def test_an_answer_from_less_than_half_of_a_table_says_so():
         assert (part in first.answer) == ("are compared:" in first.answer) == is_told
 
 
+def test_metrics_agree_about_those_that_have_all_of_them():
+    """vim is first by AUROC and has no FPR95: who is first by both is another question."""
+    rng = np.random.default_rng(0)
+    lines = [
+        {"method": n, "dataset": "svhn", "seed": r,
+         "AUROC": 0.9 - 0.1 * place + rng.normal(0, 0.01),
+         "FPR95": None if n == "vim" else 0.3 + 0.1 * place + rng.normal(0, 0.01)}
+        for place, n in enumerate(("vim", "msp", "knn", "gen")) for r in range(5)
+    ]  # fmt: skip
+    found = {f.protocol: f for f in analyze(pd.DataFrame(lines))}
+    assert found["ranking"].answer.startswith("Use vim: significantly ahead")
+    agreement = found["metric_agreement"]
+    told = "of the 3 detectors with values of every metric, msp is first by AUROC and FPR@95TPR"
+    assert agreement.answer.startswith(f"The metrics agree: {told}")
+    assert agreement.answer.endswith(". vim lacks some.")
+    assert agreement.claims[0].text.startswith("Of the 3 detectors with values of every metric, ")
+    assert any(text.endswith("of some metric: vim.") for text in agreement.caveats)
+
+
 def test_too_many_gaps_are_told_in_words_that_are_true():
     lines = [
         {"method": n, "dataset": s, "seed": r, "AUROC": 0.9 - place / 10}

@@ -276,3 +276,44 @@ def test_defaults_of_arguments_are_no_results(tmp_path: Path) -> None:
         "| Flag | Default |\n|---|---|\n| `--epochs` | 200 |\n| `--lr` | 0.1 |\n| `--seed` | 42 |\n"
     )
     assert "No column holds results" in _refused(tmp_path, text, "README.md")
+
+
+def test_names_that_hold_a_data_set_and_a_detector_are_parted(tmp_path: Path) -> None:
+    def table(*sets: str) -> str:
+        names = [f"{data} {name}" for data in sets for name in ("aiirw", "msp", "energy", "maha")]
+        return ",roc_auc\n" + "".join(f"{name},0.{70 + k}\n" for k, name in enumerate(names))
+
+    results = read(tmp_path, table("trec", "race", "paws"), "results.csv").results[0]
+    assert _names(results) == ["aiirw", "msp", "energy", "maha"]
+    assert _names(results, "ood") == ["trec", "race", "paws"]
+    asked(tmp_path, table("plain", "tuned"), "id=column 1.1", "ood=column 1.1",
+          "condition=column 1.1", name="results.csv")  # fmt: skip
+
+
+def test_numbers_below_corruptions_with_depth_are_severities(tmp_path: Path) -> None:
+    names = ("bit_error", "color_quant", "flash", "iso_noise")
+    text = "," + ",".join(name for name in names for _ in (1, 2)) + "\n," + "1,2," * 3 + "1,2\n"
+    text += "".join(f"net {k}," + ",".join(f"0.{k}{n}" for n in range(8)) + "\n" for k in (5, 6))
+    results = read(tmp_path, text, "corruptions.csv", "accuracy=*").results[0]
+    assert {f.name: f.kind for f in results.factors} == {
+        "corruption": "condition", "severity": "re_evaluation"
+    }  # fmt: skip
+
+
+def test_objectives_that_are_called_like_metrics_may_be_compared(tmp_path: Path) -> None:
+    text = "ID dataset,Teacher target,Objective,Test accuracy\n" + "".join(
+        f"{data},{target},{way},0.{80 + 7 * k + 3 * m + n}\n"
+        for k, data in enumerate(("CIFAR-10", "CIFAR-100"))
+        for m, target in enumerate(("Perturbed", "Clean"))
+        for n, way in enumerate(("Cross-entropy", "Logit MSE"))
+    )
+    asked(tmp_path, text, "detector=Teacher target", "detector=Objective", name="training.csv")
+
+
+def test_what_ends_in_mean_or_names_classes_is_compared_if_its_numbers_say_so(
+    tmp_path: Path,
+) -> None:
+    titles = ["1-NN", "10-NN mean", "Global centroid", "Nearest class centroid"]
+    rows = ("a,.88,.89,.17,.87", "b,.87,.9,.28,.86", "c,.75,.77,.22,.78", "d,.8,.79,.35,.77")
+    text = "\n".join([",".join(["dataset", *(f"{title} AUROC" for title in titles)]), *rows])
+    assert _names(read(tmp_path, text, "distances.csv", "detector=*").results[0]) == titles

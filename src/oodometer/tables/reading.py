@@ -18,6 +18,7 @@ from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
 from oodometer.tables.frames.glued import (
+    with_crossed_names,
     with_sets_of_names,
     with_sets_of_series,
     without_names_of_others,
@@ -28,6 +29,7 @@ from oodometer.tables.frames.titles import tidied
 from oodometer.tables.frames.unfolding import unfolded
 from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
+    require_no_reference,
     require_no_states,
     require_one_cutoff,
     require_one_form,
@@ -118,6 +120,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
     frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), notes)
+    frame = with_crossed_names(frame, roles_said, notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -132,6 +135,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     require_results(roles, frame)
     require_one_cutoff(roles)
     require_no_states(roles)
+    require_no_reference(frame, roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)
     require_agreeing_arrows(roles)

@@ -22,7 +22,7 @@ from oodometer.finding import (
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
 from oodometer.protocols.common.differences import compare_cases
-from oodometer.protocols.common.words import LEVEL, count, listing, several
+from oodometer.protocols.common.words import LEVEL, count, few, listing, several
 from oodometer.results import Results
 from oodometer.stats.agreement import tau_b
 from oodometer.stats.leaderboard import Leaderboard, leaderboard
@@ -46,7 +46,9 @@ def metric_agreement(tables: Sequence[Results], ours: str = "") -> Finding:
     means = {field.metric: _means(field, common) for field in fields}
     main, *others = means
     found = [_agreement(fields[0], field, common, ours) for field in fields[1:]]
-    firsts = themed("changes", (claim for one in found for claim in _first_claims(one, common)))
+    gone = [name for name in tables[0].detectors if name not in common]
+    of = f"of the {len(common)} detectors with values of every metric, " if gone else ""
+    firsts = themed("changes", (claim for one in found for claim in _first_claims(one, common, of)))
     orders = themed("changes", (claim for one in found for claim in _order_claims(one, common)))
     return Finding(
         protocol="metric_agreement",
@@ -63,9 +65,10 @@ def metric_agreement(tables: Sequence[Results], ours: str = "") -> Finding:
             "is first is certain if the leads by both are significant "
             f"({several(fields[0].case)}, multiple comparisons with the best); Kendall's tau "
             "measures how far the whole orders agree in this table.",
+            *((f"Left out, for lack of values of some metric: {listing(gone)}.",) if gone else ()),
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
-        answer=_answer([one for one in found if one.standings]),
+        answer=_answer([one for one in found if one.standings], of, gone),
     )
 
 
@@ -134,13 +137,16 @@ def _agreement(main: Cases, other: Cases, detectors: Sequence[str], ours: str) -
     return _Agreement(main, other, means, tuple(standings))
 
 
-def _first_claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
-    """Whether two metrics rank the same detector first, where somebody is."""
+def _first_claims(found: _Agreement, detectors: Sequence[str], of: str) -> list[Claim]:
+    """Whether two metrics rank the same detector first, where somebody is.
+
+    `of` says that others lack values of some metric, if there are such.
+    """
     main, other = found.main, found.other
     if not found.standings:
         return []
     best, rival = (standing.first for standing in found.standings)
-    text = (
+    text = of.capitalize() + (
         f"{main.metric} and {other.metric} both rank {best} first"
         if best == rival
         else f"{main.metric} ranks {best} first, {other.metric} {rival}"
@@ -163,8 +169,8 @@ def _first_claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
     return [first]
 
 
-def _answer(found: Sequence[_Agreement]) -> str:
-    """Say who is first by which metrics, and whether that is certain."""
+def _answer(found: Sequence[_Agreement], of: str, gone: Sequence[str]) -> str:
+    """Say who is first by which metrics, whether that is certain, and who is left out."""
     if not found:
         return ""
     main, verdicts = found[0].main, {one.verdict for one in found}
@@ -173,13 +179,15 @@ def _answer(found: Sequence[_Agreement]) -> str:
     for one in found:
         first_by.setdefault(one.standings[1].first, []).append(one.other.metric)
     text = "; ".join(f"{name} is first by {listing(metrics)}" for name, metrics in first_by.items())
+    rest = f" {few(gone, 'detector')} {'lacks' if len(gone) == 1 else 'lack'} some." if gone else ""
     if "flips" in verdicts:
-        return f"Which detector is best depends on the metric: {text}."
+        return f"Which detector is best depends on the metric: {of}{text}.{rest}"
     if verdicts == {"holds"}:
-        return f"The metrics agree: {text}, significantly {main.scope}."
-    if len(main.names) == 1:
-        return f"{text}, but {SINGLE_VALUES}."
-    return f"{text}, but not all of these leads are significant {main.scope}."
+        return f"The metrics agree: {of}{text}, significantly {main.scope}.{rest}"
+    doubt = SINGLE_VALUES
+    if len(main.names) > 1:
+        doubt = f"not all of these leads are significant {main.scope}"
+    return f"{of.capitalize()}{text}, but {doubt}.{rest}"
 
 
 def _order_claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:

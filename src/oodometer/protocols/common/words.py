@@ -191,6 +191,17 @@ def listing(names: Sequence[str], joined: str = "and") -> str:
     return f" {joined} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def few(parts: Sequence[str], word: str, joined: str = "and") -> str:
+    """List some, and say how many more there are.
+
+    >>> few(["knn", "vim"], "detector"), few(list("abcdef"), "set")
+    ('knn and vim', 'a, b, c, d and 2 more sets')
+    """
+    more = len(parts) - SHOWN
+    shown = [*parts[:SHOWN], count(more, f"more {word}")] if more > 0 else list(parts)
+    return listing(shown, joined)
+
+
 def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
     """Say what is missing: one line per reason, not one per run; one for all that cannot be.
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oodometer.finding import Claim
-from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, listing, several
+from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, few, listing, several
 from oodometer.protocols.ranking.power import in_short
 from oodometer.protocols.ranking.sets import (
     OnSets,
     Without,
     farthest_ahead,
-    few,
     lost_sets,
 )
 from oodometer.protocols.ranking.standing import Contest, Standing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ from oodometer.protocols.common.words import (
     SIGNIFICANT,
     between,
     count,
+    few,
     in_all,
-    listing,
     number,
     points,
 )
@@ -87,13 +87,6 @@ def farthest_ahead(on_sets: OnSets, *, significant: bool) -> dict[str, str]:
         if better:
             found[name] = max(better, key=better.__getitem__)
     return found
-
-
-def few(parts: Sequence[str], word: str, joined: str = "and") -> str:
-    """List some, and say how many more there are."""
-    more = len(parts) - SHOWN
-    shown = [*parts[:SHOWN], count(more, f"more {word}")] if more > 0 else list(parts)
-    return listing(shown, joined)
 
 
 def baseline_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:

@@ -6,11 +6,18 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles, option
 from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.names import DATA_WORDS, OOD_TITLES
+from oodometer.tables.vocabulary.names import (
+    DATA_WORDS,
+    OOD_TITLES,
+    is_detector,
+    is_model,
+    is_surely_detector,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +29,7 @@ _DATASET = "dataset"
 _NUMBERED_FILE = re.compile(r"(\d+)[_\-]([^\W\d_]\w*?)[_\-].+")
 _FILE_TITLES = frozenset({"file", "filename", "files", "series", "timeseries", "ts", "tsname"})
 _SHOWN = 2  # names that a note lists
+_LISTED = 4  # names that a question lists
 _LONGEST = 40  # letters of a name in a note
 
 
@@ -51,13 +59,58 @@ def with_sets_of_names(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return frame
 
 
+def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.DataFrame:
+    """Part names such as "trec msp", where the same detectors come behind several other words.
+
+    These words are data sets if one of them is known as such; else the user is asked.
+    """
+    chosen = _columns_in(said)
+    for column in map(str, frame.columns):
+        texts = frame[column]
+        if column in chosen or numeric_share(texts) > 0 or not texts.is_unique:
+            continue
+        pairs = [tuple(name.rsplit(" ", 1)) for name in texts]
+        if not all(len(pair) == 2 for pair in pairs) or not _are_of_detectors(pairs):
+            continue
+        others, detectors = ([pair[side] for pair in pairs] for side in (0, 1))
+        known = any(map(is_data, others)) and not any(map(is_model, others))
+        new = _DATASET if known else f"{column}.1"
+        if known:
+            read = f"{detectors[0]} on {others[0]}"
+            notes.append(
+                f"names in '{column}' hold data sets: '{texts.iloc[0]}' was read as {read}"
+            )
+        elif new not in chosen:
+            raise UserError(
+                f"Names such as '{texts.iloc[0]}' hold a detector and something else: are "
+                f"{', '.join(list(dict.fromkeys(others))[:_LISTED])} data sets "
+                f"({option(said, id=new)}), outlier sets ({option(said, ood=new)}) or conditions "
+                f"({option(said, condition=new)})?"
+            )
+        return frame.assign(**{column: detectors, new: others})
+    return frame
+
+
+def _columns_in(said: str) -> set[str]:
+    """Return the columns of which the user says what they are."""
+    return {part.partition("=")[2].strip() for part in said.split(",")}
+
+
+def _are_of_detectors(pairs: Sequence[tuple[str, ...]]) -> bool:
+    """Whether all combinations of two parts of names come once, and the second are detectors."""
+    firsts, lasts = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
+    crossed = min(len(firsts), len(lasts)) > 1 and len(firsts) * len(lasts) == len(set(pairs))
+    known = 2 * sum(map(is_detector, lasts)) >= len(lasts) and any(map(is_surely_detector, lasts))
+    return crossed and known and not any(map(is_surely_detector, firsts))
+
+
 def with_sets_of_series(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.DataFrame:
     """Give the data sets a column of their own that numbered files of series begin with.
 
     Otherwise every series would count as a data set. Not where the user says what the files are.
     """
     columns = [str(column) for column in frame.columns]
-    chosen = {part.partition("=")[2].strip() for part in said.split(",")}
+    chosen = _columns_in(said)
     for column in (c for c in columns if plain(c) in _FILE_TITLES and c not in chosen):
         if any(plain(c) in OOD_TITLES or _says_data(c) for c in columns if c != column):
             continue

@@ -27,9 +27,15 @@ if TYPE_CHECKING:
 
 _SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
 _SHOWN = 3  # columns that a question names
+_FEWEST = 3  # lines on which a reference is the same, metrics that make a table of metrics
 _OVER_ALL = "over the data that other columns are about"  # why a column is not used
 _OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
+_TEST = re.compile(r"(?i)(?<![^\W_])test(?![^\W_])")
+_OF_CLASSIFIERS = frozenset(
+    {"accuracy", "balanced accuracy", "error rate", "loss", "NLL", "calibration error",
+     "Brier score"}
+)  # fmt: skip
 _ONE_SIDED = frozenset({"precision", "recall", "specificity"})
 _AT_RANK = re.compile(r"(\S*@\d+)(\s\S)?")  # of a ranking: R@5, recall@10 de
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
@@ -56,10 +62,13 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
         return
     if not _may_be_forms(frame, said, roles):
         return
+    means = [c for c, why in roles.ignored.items() if why == MEAN_OF_OTHERS]
+    forms = {c: "" for c in means if metric_named(c) == main} | forms  # such as macro AUROC
+    forms = dict(sorted(forms.items(), key=lambda form: not _TEST.search(form[0])))
     raise UserError(
         f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
-        f"decides, with {_options(forms, main, roles)}, or average them with "
-        f"{roles.option(condition=ALL)}."
+        f"decides, with {_options(forms, main, roles)}{' (or lower=)' * (main == UNNAMED)}, or "
+        f"average them with {roles.option(condition=ALL)}."
     )
 
 
@@ -117,7 +126,7 @@ def require_no_states(roles: Roles) -> None:
     names = [what for _, what in roles.measured.values() if what]
     if roles.wide or roles.main or ALL in roles.chosen or mostly(names, is_data):
         return
-    states = [name for name in names if plain(name.split()[-1]) in _STATES]
+    states = [name for name in names if " " in name and plain(name.split()[-1]) in _STATES]
     if len(states) < 2 or len(states) == len(names):
         return
     raise UserError(
@@ -149,7 +158,14 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
             continue
         is_mean = _is_mean(frame, bare[0], parts)
         if metric == main and not is_mean and not roles.main:
-            over_all = roles.option(**{metric.replace(" ", "_"): bare[0]})
+            role = metric.replace(" ", "_")
+            over_all = roles.option(**{role: bare[0]})
+            if len(parts) == 1:
+                raise UserError(
+                    f"'{bare[0]}' and '{parts[0]}' both hold {metric}, of different data or in "
+                    f"different forms: say which decides, with {over_all} or "
+                    f"{roles.option(**{role: parts[0]})}."
+                )
             shown = ", ".join(f"'{part}'" for part in parts[:_SHOWN])
             raise UserError(
                 f"'{bare[0]}' may be over all the data that {shown} are about: use {over_all} if "
@@ -159,6 +175,28 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
         for column in parts if decides else bare:
             del roles.measured[column]
             roles.ignored[column] = why
+
+
+def require_no_reference(frame: pd.DataFrame, roles: Roles) -> None:
+    """Ask what is compared, where one of two columns is the same on every line: a reference.
+
+    Such is the AUROC of the whole model beside those without each of its parts.
+    """
+    lines = roles.id or roles.ood
+    if roles.detector is not None or roles.wide or roles.chosen or lines is None:
+        return
+    main = main_first(metric for metric, _ in roles.measured.values())[0]
+    columns = [c for c, (metric, what) in roles.measured.items() if metric == main and what]
+    same = [c for c in columns if len(frame[c].unique()) == 1]
+    if len(frame) < _FEWEST or len(columns) != 2 or len(same) != 1:
+        return
+    other = next(c for c in columns if c not in same)
+    role = main.replace(" ", "_") if main != UNNAMED else "higher"
+    raise UserError(
+        f"'{same[0]}' is {frame[same[0]].iloc[0]} on every line: if the names in '{lines}' are "
+        f"compared by '{other}', use {roles.option(detector=lines, **{role: other})}; if they are "
+        f"data sets, on which the titles of columns are compared, {roles.option(detector=ALL)}."
+    )
 
 
 def _is_mean(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
@@ -213,7 +251,14 @@ def _may_be_forms(frame: pd.DataFrame, said: Sequence[str], roles: Roles) -> boo
     words = [text.split() for text in said]
     common = set.intersection(*map(set, words))
     qualified = [any(_is_form(word) for word in part if word not in common) for part in words]
-    return bool(sets) or 2 * sum(qualified) >= len(said) or _are_crossed(words)
+    beside = sum(map(_is_other_main, frame.columns)) >= _FEWEST  # sets would have these, too
+    return bool(sets) or 2 * sum(qualified) >= len(said) or _are_crossed(words) or beside
+
+
+def _is_other_main(title: str) -> bool:
+    """Whether a title is that of a metric alone, and not one that is given of classifiers."""
+    metric = metric_named(title)
+    return bool(metric) and metric not in _OF_CLASSIFIERS and not without_metric(title)
 
 
 def _are_crossed(words: Sequence[Sequence[str]]) -> bool:
@@ -225,7 +270,7 @@ def _are_crossed(words: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_form(word: str) -> bool:
-    return is_qualifier(word) or plain(word) in INSIDE
+    return is_qualifier(word) or plain(word) in INSIDE | _STATES
 
 
 def _listed(forms: Collection[str]) -> str:

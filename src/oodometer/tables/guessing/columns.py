@@ -14,7 +14,7 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
-from oodometer.tables.guessing.likeness import are_decimals, mostly
+from oodometer.tables.guessing.likeness import are_decimals, have_numbers, mostly, name_setups
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -25,8 +25,9 @@ from oodometer.tables.guessing.roles import (
     UNNAMED,
     Roles,
 )
+from oodometer.tables.guessing.spreads import spreads_by_title, take_spreads
 from oodometer.tables.guessing.stated import stated_results
-from oodometer.tables.guessing.titled import OTHER_METRIC, WHOSE_SPREAD, titled_results
+from oodometer.tables.guessing.titled import OTHER_METRIC, titled_results
 from oodometer.tables.guessing.unexplained import require_named
 from oodometer.tables.guessing.untitled import untitled_results
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data, is_set
@@ -87,7 +88,8 @@ def guess(
     roles = _chosen_roles(chosen)
     roles.said = said
     given = bool(roles.measured)
-    rest = set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
+    rest = take_spreads([column for column in frame.columns if column not in chosen], roles)
+    rest = set_aside(frame, rest, roles)
     rest = stated_results(frame, titled_results(frame, rest, roles, default), roles)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles, default), roles)
     rest = without_sample_counts(frame, rest, roles)
@@ -97,10 +99,10 @@ def guess(
     unnamed = _metric_of_unnamed(chosen.get(ALL), default)
     if not given:
         unnamed = _metric_of_sets(numeric, roles) or unnamed
-    if not roles.measured:
+    if not roles.measured or ALL in chosen:
         untitled_results(frame, numeric, roles, unnamed)
     _require_one_each(roles)
-    _spreads_by_title(numeric, roles)
+    spreads_by_title(numeric, roles)
     words = [column for column in rest if column not in numeric]
     by_content(frame, words, roles)
     _take_factors(frame, numeric, words, roles)
@@ -154,6 +156,15 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
         else:
             roles.factors.append(column)
             roles.kinds.update((column, kind) for kind in KINDS if kind == role)
+    own = {role for column, role in chosen.items() if column in roles.own}
+    if (
+        roles.wide
+        and len(roles.own) > 1
+        and len(own) == 1
+        and set(roles.measured) == set(roles.own)
+    ):
+        roles.own = {UNNAMED: Measure(UNNAMED, own == {"higher"}, is_share=None)}
+        roles.measured = dict.fromkeys(roles.measured, (UNNAMED, ""))  # one metric of all titles
     times = Counter(metric for metric, _ in roles.measured.values())
     roles.measured = {
         column: (metric, _what_of(column) if times[metric] > 1 else "")
@@ -187,14 +198,6 @@ def _leave_to_lines(roles: Roles) -> None:
     roles.ignored |= dict.fromkeys(titled, OTHER_METRIC)
     roles.ignored |= {roles.spreads.pop(c): OTHER_METRIC for c in titled if c in roles.spreads}
     roles.measured = {c: key for c, key in roles.measured.items() if c not in titled}
-
-
-def _spreads_by_title(numeric: Sequence[str], roles: Roles) -> None:
-    for column in [c for c in numeric if plain(c) in SPREADS]:
-        if len(roles.measured) == 1 and not roles.spreads:
-            roles.spreads[next(iter(roles.measured))] = column
-        elif column not in roles.spreads.values():
-            roles.ignored[column] = WHOSE_SPREAD
 
 
 def _require_one_each(roles: Roles) -> None:
@@ -247,11 +250,13 @@ def _by_title(
     for column, title in titles.items():
         numeric = numeric_share(frame[column]) > 0.5
         if _is_other_statistic(frame, column, numeric, columns) or (
-            roles.measured and title in SUMMARIES - SPREADS
+            roles.measured and title in SUMMARIES - SPREADS and have_numbers(frame[column].unique())
         ):
             roles.ignored[column] = OTHER_STATISTIC
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)
+        elif title in REPEAT_TITLES and _may_be_compared(frame[column], all_titles):
+            rest.append(column)
         elif title in REPEAT_TITLES or (title == "filter" and "nshot" in all_titles):
             roles.factors.append(column)  # a filter is how lm-evaluation-harness reads answers
         elif title == "id" and _names_lines(frame, column, all_titles):
@@ -269,6 +274,11 @@ def _by_title(
         else:
             rest.append(column)
     return rest
+
+
+def _may_be_compared(texts: pd.Series[str], titles: AbstractSet[str]) -> bool:
+    """Whether names of runs may be what is compared: no title says that another column is."""
+    return titles.isdisjoint(_NAMING) and name_setups(texts.tolist())
 
 
 def _is_named_elsewhere(frame: pd.DataFrame, column: str, columns: Sequence[str]) -> bool:

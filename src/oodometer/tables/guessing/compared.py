@@ -14,6 +14,7 @@ from oodometer.tables.guessing.likeness import (
     are_runs,
     is_about_data,
     mostly,
+    name_setups,
     share,
     wide_names,
 )
@@ -35,7 +36,9 @@ from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     INCIDENTAL,
+    JOB_TITLES,
     MODEL_TITLES,
+    REPEAT_TITLES,
     SET_TITLES,
     is_average,
     is_detector,
@@ -54,7 +57,9 @@ from oodometer.tables.vocabulary.others import (
 if TYPE_CHECKING:
     import pandas as pd
 
+_OF_RUNS = REPEAT_TITLES | JOB_TITLES
 _VALUES = frozenset({"value", "values", "level", "setting"})  # plain titles, beside parameters
+_OBJECTIVES = frozenset({"objective", "objectives", "loss", "losses", "criterion"})
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
@@ -65,11 +70,13 @@ def find_compared(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str
         return None
     free = [column for column in free if _may_name(frame[column])]
     free = [c for c in free if not words_of(c) & INCIDENTAL] or free
-    known = _known_detectors(frame, free)
-    if known is not None:
-        return known
+    surely = _known_detectors(frame, free)
+    if surely is not None:
+        return surely
     wide = wide_names(roles)
-    rest = [c for c in free if plain(c) not in TITLES or plain(c) in MODEL_TITLES]
+    setups = [c for c in free if plain(c) in _OF_RUNS and name_setups(frame[c].tolist())]
+    known = {*TITLES} - {*MODEL_TITLES, *map(plain, setups)}
+    rest = [c for c in free if plain(c) not in known]
     free = rest if rest or wide else free  # a checkpoint is compared only where nothing else is
     if are_runs(wide):
         return _beside_numbers(frame, free, roles)
@@ -140,7 +147,8 @@ def _may_name(texts: pd.Series[str]) -> bool:
     """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
-    named = max(share(texts, is_metric), share(texts, is_average))  # near, far
+    trained = not _OBJECTIVES.isdisjoint(words_of(str(texts.name)))  # by MSE, by cross-entropy
+    named = max(share(texts, is_metric) if not trained else 0.0, share(texts, is_average))
     others = (are_checkpoints, are_yes_or_no, are_data_files, are_remarks)
     return filled and worded and named < 0.5 and not any(test(texts.unique()) for test in others)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain, words_of
@@ -78,6 +78,25 @@ def are_runs(titles: Sequence[str]) -> bool:
     """
     kinds = {found[1].casefold() if found else "" for found in map(_REPEATED.fullmatch, titles)}
     return are_numbers(titles) or (len(titles) > 1 and len(kinds) == 1 and "" not in kinds)
+
+
+def have_numbers(texts: Iterable[str]) -> bool:
+    """Whether some text begins with a number, such as 2nd; ranks in words are none.
+
+    >>> have_numbers(["1st", "2nd"]), have_numbers(["min", "q1", "max"])
+    (True, False)
+    """
+    return any(re.match(r"[#+\-−]?\d", text) for text in texts)
+
+
+def name_setups(texts: Sequence[str]) -> bool:
+    """Whether a column called run has a name in words for every line, of what was run.
+
+    >>> name_setups(["llama_4bit", "llama_8bit", "base"]), name_setups(["run 1", "run 2", "run 3"])
+    (True, False)
+    """
+    worded = all(re.search(r"[^\W\d_]{3}", text) for text in texts)
+    return worded and len(set(texts)) == len(texts) > 2 and not are_runs(texts)
 
 
 def are_decimals(texts: pd.Series[str]) -> bool:

@@ -6,15 +6,17 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, are_checkpoints, plain, words_of
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
-from oodometer.tables.vocabulary.measures import GENERAL, metric_named
+from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, metric_named
 from oodometer.tables.vocabulary.names import (
     OOD_TITLES,
     is_setting,
@@ -122,6 +124,14 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
             f"({roles.option(detector=ALL)}){lines}, or are they data sets of one detector or "
             "model, so that there is nothing to compare?"
         )
+    others = _like_results(roles, frame)
+    if len(others) > 1 and ALL not in roles.chosen:
+        metric = next(iter(roles.measured.values()))[0]
+        option = roles.option(detector=ALL, **{metric.replace(" ", "_"): ALL})
+        return (
+            f"Do the titles of columns ({', '.join(others[:2])}, …) name what is compared, all by "
+            f"{metric} ({option}), or is there one detector or model, and nothing to compare?"
+        )
     if not free:
         return (
             "No column names what is compared, such as detectors or models: add one, or say which "
@@ -131,10 +141,24 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
     free.sort(key=lambda column: column in data)
     options = " or ".join(roles.option(detector=column) for column in free[:_SHOWN])
+    bare = [c for c in roles.factors if _may_hold_results(frame, c) and not roles.chosen]
+    named = roles.option(detector=ALL, higher=", higher=".join(bare[:2]))
+    by_title = f"; if titles do, name all columns of one metric, such as {named}" * (len(bare) > 1)
     return (
         f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
-        f"compare; else say which column tells what is compared, with {options}."
+        f"compare; else say which column tells what is compared, with {options}{by_title}."
     )
+
+
+def _like_results(roles: Roles, frame: pd.DataFrame) -> list[str]:
+    """Return columns whose titles name no metric, with numbers of the size of those that do."""
+    if any(metric not in MEASURES for metric, _ in roles.measured.values()):
+        return []
+    known = [value_of(text) for column in roles.measured for text in frame[column]]
+    low, high = np.nanmin(known), np.nanmax(known)
+    free = [c for c in roles.factors if _may_hold_results(frame, c) and not is_statistic(c)]
+    values = {c: np.array([value_of(text) for text in frame[c]]) for c in free}
+    return [c for c, own in values.items() if low <= np.nanmedian(own) <= high]
 
 
 def _may_be_set(texts: pd.Series[str], column: str) -> bool:

@@ -21,7 +21,10 @@ from oodometer.tables.vocabulary.names import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_METHODS = frozenset({"method", "methods", "detector", "detectors"})  # Calibration Method
+_METHODS = frozenset(  # Calibration Method
+    {"method", "methods", "detector", "detectors", "calibrator", "calibrators", "imputer",
+     "aggregator"}
+)  # fmt: skip
 # Titles of models that name variants of others, their makers, or anything, as well.
 _UNSURE = frozenset({"variant", "ablation", "name", "strategy", "technique", "kernel", "featureset",
                      "framework", "frameworkname", "system"})  # fmt: skip

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of an unknown column"
+_MOST_PARTS = 10  # columns of which some may have a mean
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
 _SETS = OOD_TITLES | ID_TITLES
 _ATTACKS = frozenset(
@@ -56,7 +60,7 @@ _AT_THRESHOLD = frozenset(
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
-_CLASS = re.compile(r"(?i)\bclass[\s_\-]*\w+")  # class 0, of one metric
+_CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _BRIER = re.compile(r"bs\W*", re.IGNORECASE)
@@ -86,7 +90,7 @@ def titled_results(
     roles.measured |= kinds["value"]
     _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
-    _choose_means(roles, kinds["mean"])
+    _choose_means(roles, kinds["mean"], kinds["spread"])
     _part_qualifiers(roles, kinds["spread"])
     _name_qualified(roles, kinds["spread"])
     _name_others(roles, kinds["spread"])
@@ -117,6 +121,8 @@ def _by_statistic(
             roles.ignored[column] = f"--columns names {metric}"
         elif statistic not in kinds and _is_named(frame, column, named):
             kinds["value"][column] = (metric, what)
+        elif statistic == "mean" and _is_called_mean(frame, column, named):
+            kinds["value"][column] = (metric, without_metric(column))
         elif statistic not in kinds:
             roles.ignored[column] = OTHER_STATISTIC
         else:
@@ -131,6 +137,24 @@ def _is_named(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> boo
         return False
     alike = [c for c, metric in named.items() if metric == named[column] and c != column]
     return is_one_of(frame, column, [c for c in alike if _statistic_of(c)[1]])
+
+
+def _is_called_mean(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> bool:
+    """Whether what ends in a word for means, such as 10-NN mean, is one of those with results."""
+    what = _statistic_of(column)[1]
+    words = without_metric(column).split()
+    if not what or is_average(what) or plain(words[-1]) not in MEANS:
+        return False
+    kinds = {c: _statistic_of(c) for c, metric in named.items() if metric == named[column]}
+    others = [c for c, (kind, said) in kinds.items() if kind == "value" and said]
+    paired = any(kind != "value" and c != column for c, (kind, _) in kinds.items())
+    if paired or len(others) > _MOST_PARTS or not is_one_of(frame, column, others):
+        return False
+    table = {c: np.array([value_of(text) for text in frame[c]]) for c in (column, *others)}
+    sizes = range(2, len(others) + 1)
+    parts = (part for size in sizes for part in combinations(others, size))
+    means = (np.mean([table[c] for c in part], axis=0) for part in parts)
+    return not any(np.allclose(mean, table[column], rtol=0.002) for mean in means)
 
 
 def _without_names(
@@ -238,19 +262,25 @@ def _choose_bests(roles: Roles, bests: _Named) -> None:
             roles.measured[column] = (metric, what)
 
 
-def _choose_means(roles: Roles, means: _Named) -> None:
-    """Take means over other columns for results only where there are no such columns."""
+def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
+    """Take means over other columns for results only where there are no such columns.
+
+    A mean whose spread stands beside it is one over runs, unless it may be over several columns.
+    """
     named = {metric for metric, _ in roles.measured.values()}
-    of_sets = {m for m, w in roles.measured.values() if w and not is_qualifier(w, of_sets=True)}
+    of_sets = Counter(
+        m for m, w in roles.measured.values() if w and not is_qualifier(w, of_sets=True)
+    )
     groups = {metric for metric, what in means.values() if is_average(what)}
     for column, (metric, what) in list(roles.measured.items()):
-        if metric in of_sets and not what and metric not in GENERAL:
+        if of_sets[metric] > 1 and not what and metric not in GENERAL:
             del roles.measured[column]
             roles.ignored[column] = MEAN_OF_OTHERS
     several = Counter(metric for metric, what in roles.measured.values() if what)
     for column, (metric, what) in means.items():
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
+        of_a_set |= (metric, what) in spreads.values() and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
         else:

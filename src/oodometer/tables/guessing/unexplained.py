@@ -24,6 +24,7 @@ from oodometer.tables.vocabulary.others import is_test
 if TYPE_CHECKING:
     import pandas as pd
 
+_LOOKED_AT = 1000  # lines of a table
 _SHOWN = 3  # columns that a note names
 _SEVERAL = 2  # columns that nothing explains, from which on they may be what a table is about
 
@@ -35,6 +36,7 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
     more that are explained: an unknown metric may be the main one, or a known one be the name of
     a data set.
     """
+    frame = frame.iloc[:_LOOKED_AT]
     bare = [c for c in numeric if are_decimals(frame[c])]
     titled = list(roles.measured)
     if not titled or roles.chosen:
@@ -42,7 +44,8 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
     if without_metric(titled[0]):
         _require_known(bare, titled, roles)
     unexplained = [c for c in bare if _may_be_result(frame[c])]
-    general = all(metric in GENERAL for metric, _ in roles.measured.values())
+    named = roles.detector is not None or bool(wide_names(roles))  # else it is asked by whom
+    general = named and all(metric in GENERAL for metric, _ in roles.measured.values())
     if general and len(unexplained) >= max(_SEVERAL, len(titled)) and roles.metric is None:
         raise what_are_others(titled, unexplained, roles)
 
@@ -51,6 +54,7 @@ def note_unexplained(
     frame: pd.DataFrame, not_used: Iterable[str], roles: Roles, notes: list[str]
 ) -> None:
     """Tell which numbers that may well be results are not compared."""
+    frame = frame.iloc[:_LOOKED_AT]
     left = [c for c in not_used if c in frame.columns and are_decimals(frame[c])]
     left = [c for c in left if _may_be_result(frame[c])]
     if left:

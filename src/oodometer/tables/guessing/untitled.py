@@ -26,6 +26,7 @@ from oodometer.tables.guessing.roles import (
     UNNAMED,
     Roles,
 )
+from oodometer.tables.guessing.spreads import paired
 from oodometer.tables.lines.summaries import are_like
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.groups import sure_means
@@ -77,13 +78,16 @@ def untitled_results(
     is_share = metric in (UNNAMED, *roles.own) or roles.measure(metric).is_share
     # Where each line names its metric, some of them are no shares.
     bounded = bool(is_share) and metric not in roles.own and roles.metric is None
-    paired = _paired(cells)
-    of_pairs = {*paired, *(spread for _, spread in paired.values())}
+    pairs = paired(cells)
+    of_pairs = {*pairs, *(spread for _, spread in pairs.values())}
+    pairs = {mean: pair for mean, pair in pairs.items() if not is_quantity(pair[0])}
+    kept = {*pairs, *(spread for _, spread in pairs.values())}
+    roles.ignored |= dict.fromkeys(of_pairs - kept, _OTHER_QUANTITY)
     asked = ALL in roles.chosen
     if asked:  # numbers with a sign are results if the user says so
         frame = frame.assign(**{c: frame[c].str.lstrip("+") for c in numeric})
     measured = [c for c in _measurements(frame, cells, bounded) if c not in of_pairs]
-    if not measured and not paired:
+    if not measured and not pairs:
         measured = _any_numbers(frame, cells, roles)
     measured = _of_runs(_without_statistics(measured, roles), frame, roles)
     measured = _on_test_data(measured, roles)
@@ -96,14 +100,13 @@ def untitled_results(
         _require_one_form(measured, cells, roles)
     called = [c for c in numeric if c not in measured and _is_called_summary(c)]
     measured += _results_after_all(called, measured, cells)
-    pairs = {mean: spread for mean, (_, spread) in paired.items()}
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
     for column in measured:
         bare = MEAN_AND_SPREAD.sub("", column).strip(" ↑↓")
         what = "" if alone or plain(column) == "value" else bare
         roles.measured[column] = (metric, what)
-    for column, spread in pairs.items():
-        roles.measured[column] = (metric, paired[column][0])
+    for column, (what, spread) in pairs.items():
+        roles.measured[column] = (metric, what)
         roles.spreads[column] = spread
     left = {c for c in numeric if plain(c) in SUMMARIES - SPREADS} - set(roles.measured)
     roles.ignored |= dict.fromkeys(left, OTHER_STATISTIC)
@@ -176,22 +179,6 @@ def _of_runs(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str
 
 def _numbers(texts: pd.Series[str]) -> list[Cell]:
     return [cell for text in texts if (cell := read_cell(text)) is not None]
-
-
-def _paired(cells: _Cells) -> dict[str, tuple[str, str]]:
-    """Find x_mean beside x_std: column of means -> x, column of spreads."""
-    found: dict[str, dict[str, str]] = {}
-    for column in cells:
-        words = [word for word in re.split(r"[\s_./\-()]+", column) if word]
-        for kind, names in (("mean", MEANS), ("spread", SPREADS)):
-            rest = [word for word in words if plain(word) not in names]
-            if rest and len(rest) == len(words) - 1:
-                found.setdefault(" ".join(rest), {})[kind] = column
-    return {
-        pair["mean"]: (what, pair["spread"])
-        for what, pair in found.items()
-        if len(pair) == 2 and not is_quantity(what)
-    }
 
 
 def _alike(
@@ -380,11 +367,12 @@ def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
 def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded: bool) -> bool:
     title = plain(column)
     within = not bounded or all(0 <= cell.value <= 100 for cell in cells)
-    known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
     words = words_of(column)
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
-    on_own_data = title in ID_TITLES and any(cell.value != int(cell.value) for cell in cells)
-    setting = is_setting(column) and not on_own_data
+    fine = any(cell.value != int(cell.value) for cell in cells)
+    on_split = title in ID_TITLES | {"test"} and fine
+    known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES and not on_split
+    setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
     is_name = is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
     named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column))
     other = known or gains or named or setting or numbers_lines(frame, column)

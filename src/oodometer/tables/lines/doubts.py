@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FEWEST = 8  # numbers before their share says anything
 _MOST = 0.9  # of AUROCs below 0.5 that are doubted
-_SCALES = 20  # times larger on one data set than on another: a mean over both says little
+SCALES = 20  # times larger on one data set than on another: a mean over both says little
 _THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")  # or three decimals behind a comma
 _COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")  # surely decimals
 _POINT = re.compile(r"\d+\.\d+")
@@ -81,7 +81,7 @@ def note_scales(lines: pd.DataFrame, measures: Mapping[str, Measure], notes: lis
             continue
         sizes = own["value"].abs().groupby(own["id"]).median()
         ends = sizes[sizes > 0].sort_values()
-        if len(ends) > 1 and ends.iloc[-1] > _SCALES * ends.iloc[0]:
+        if len(ends) > 1 and ends.iloc[-1] > SCALES * ends.iloc[0]:
             notes.insert(
                 0,
                 f"{metric} is about {ends.iloc[0]:.2g} on {ends.index[0]} and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
@@ -11,6 +12,7 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.likeness import are_numbers, mostly
 from oodometer.tables.guessing.roles import SECTION, Roles
+from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
 from oodometer.tables.vocabulary.measures import base_metric
@@ -147,6 +149,70 @@ def require_shared(long: Long, roles: Roles) -> None:
             f"condition, so that only those that share it are compared "
             f"({roles.option(condition=title)})?"
         )
+
+
+def require_one_scale(long: Long, roles: Roles) -> None:
+    """Ask what words are whose numbers differ in size: data sets, perhaps, and no conditions.
+
+    Of conditions the largest numbers would decide every mean.
+    """
+    metric, measure = next(iter(long.measures.items()))
+    sets = [c for c in ("id", "ood") if c in long.frame.columns]
+    if measure.is_share or any(count_levels(long.frame, c) > 1 for c in sets):
+        return
+    lines = long.frame[long.frame["metric"] == metric]
+    for name, title in long.factors.items():
+        if title in {*roles.chosen, roles.wide} or not _is_assumed(title, [*lines[name].unique()]):
+            continue
+        sizes = lines["value"].abs().groupby(lines[name]).median().sort_values()
+        sizes = sizes[sizes > 0]
+        if len(sizes) > 2 and sizes.iloc[-1] > SCALES * sizes.iloc[0]:
+            raise UserError(
+                f"{metric} is about {sizes.iloc[0]:.2g} at '{title}' {sizes.index[0]} and "
+                f"{sizes.iloc[-1]:.2g} at {sizes.index[-1]}: does it name data sets, each with a "
+                f"scale of its own ({roles.option(id=title)}), or conditions of the same data "
+                f"({roles.option(condition=title)})?"
+            )
+
+
+def require_met(long: Long, roles: Roles) -> None:
+    """Ask whether settings count that leave a detector without any other to compare it with.
+
+    Such are the prompt's length, 0 of fine-tuning, and the epochs that each method needs.
+    """
+    frame = long.frame
+    cell = [c for c in ("id", "ood", "metric") if c in frame.columns]
+    kinds = {n: by_title(n, frame[n].unique()).kind for n in long.factors}
+    conditions = [n for n, kind in kinds.items() if kind == "condition"]
+    free = [n for n in conditions if long.factors[n] not in {*roles.chosen, roles.wide}]
+    free = [n for n in free if numeric_share(frame[n].unique()) == 1.0]
+    alone = [name for name, met in _met(frame, [*cell, *conditions]).items() if not met]
+    if not alone or not free or len(alone) == count_levels(frame, "detector"):
+        return
+    for size in (1, 2):
+        shares = {
+            part: _met(frame, [*cell, *(n for n in conditions if n not in part)])[alone[0]]
+            for part in combinations(free, size)
+        }
+        best = max(shares, key=shares.__getitem__, default=())
+        if not best or not shares[best]:
+            continue
+        titles = [long.factors[n] for n in best]
+        them = "it" if size == 1 else "them"
+        raise UserError(
+            f"'{alone[0]}' shares no {' and '.join(map(repr, titles))} with others: leave {them} "
+            f"out to compare all ({roles.option(ignore=', ignore='.join(titles))}), or compare "
+            f"only those that share {them} "
+            f"({roles.option(condition=', condition='.join(titles))})?"
+        )
+
+
+def _met(frame: pd.DataFrame, cell: list[str]) -> dict[str, float]:
+    """Return the share of the lines of each detector that lie beside those of another one."""
+    several = frame.groupby(cell, dropna=False)["detector"].transform("nunique") > 1
+    return {
+        str(name): float(met) for name, met in several.groupby(frame["detector"]).mean().items()
+    }
 
 
 def is_decimal(levels: Iterable[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RUN_TITLES = REPEAT_TITLES | JOB_TITLES
+_DATE = re.compile(r"(?:19|20)\d\d-\d\d(?:-\d\d|$)")
 _CROSSED = 0.5  # of all pairs of detectors and levels: more, and they were combined on purpose
 
 
@@ -47,8 +49,9 @@ def reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) -
         for c in others
         if plain(c) in JOB_TITLES or by_title(c, frame[c].unique()).kind == "repeat"
     ]
-    files = are_checkpoints(frame[column].unique())  # the names of runs that are numbered, too
-    same = [c for c in repeats if files or (frame[c] == frame[column]).all()]
+    levels = frame[column].unique()  # the names or dates of runs that are numbered, too
+    named = are_checkpoints(levels) or all(map(_DATE.match, levels))
+    same = [c for c in repeats if named or (frame[c] == frame[column]).all()]
     for other in [*(c for c in others if c not in repeats), *id_column(frame), *same]:
         finer = frame[other].nunique() >= frame[column].nunique()
         if finer and determines(frame, other, column):

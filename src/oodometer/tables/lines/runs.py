@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oodometer.factors import plain
+from oodometer.factors import TITLES, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles
-from oodometer.tables.lines.kinds import is_decimal, require_known_kinds, require_shared
+from oodometer.tables.lines.kinds import (
+    is_decimal,
+    require_known_kinds,
+    require_met,
+    require_one_scale,
+    require_shared,
+)
 from oodometer.tables.lines.levels import (
     count_levels,
     determines,
@@ -71,6 +77,8 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     long, reasons = _choose_factors(long, wanted, notes)
     require_known_kinds(long, roles)
     require_shared(long, roles)
+    require_one_scale(long, roles)
+    require_met(long, roles)
     if not wanted:
         lines = given.frame.assign(detector=long.frame["detector"])
         require_alike(long, replace(given, frame=lines), roles)
@@ -167,13 +175,21 @@ def _redundant(frame: pd.DataFrame, columns: Collection[str], factors: list[str]
     """Take columns out of the factors that tell no more than others, and say why."""
     reasons: dict[str, str] = {}
     for rule in (reason_as_name, reason_as_finer, reason_beside_another):
-        order = factors[::-1] if rule is reason_beside_another else factors
+        order = factors[::-1] if rule is reason_beside_another else list(factors)
+        if rule is reason_beside_another:  # of twins, words stay: Sex, not the number of patients
+            order.sort(key=lambda c: not _is_mere_number(frame, c))
         for column in [c for c in order if c in columns]:
             reason = rule(frame, column, [other for other in factors if other != column])
             if reason:
                 factors.remove(column)
                 reasons[column] = reason
     return reasons
+
+
+def _is_mere_number(frame: pd.DataFrame, column: str) -> bool:
+    """Whether levels are numbers below a title that names no setting."""
+    known = plain(column) in TITLES or mentions_setting(column)
+    return not known and numeric_share(frame[column].unique()) == 1.0
 
 
 def _set_aside_alone(

@@ -31,7 +31,10 @@ _CORRUPTIONS = frozenset(
     {"brightness", "contrast", "defocusblur", "elastictransform", "elastic", "fog", "frost",
      "gaussianblur", "gaussiannoise", "glassblur", "impulsenoise", "jpegcompression", "jpeg",
      "motionblur", "pixelate", "saturate", "shotnoise", "snow", "spatter", "specklenoise",
-     "zoomblur"}
+     "zoomblur",
+     # of images with depth
+     "biterror", "colorquant", "farfocus", "flash", "fog3d", "h265abr", "h265crf", "isonoise",
+     "lowlight", "nearfocus", "xymotionblur", "zmotionblur"}
 )  # fmt: skip
 # Data sets of other fields, known by name: they tell which axis of a table holds data.
 _OTHER_SETS = frozenset(
@@ -84,7 +87,7 @@ def is_data(name: str) -> bool:
     (True, True, True, False)
     """
     bare = re.sub(r"\s+(?:[a-z]+\s+)?\d$", "", name[:100], flags=re.IGNORECASE)
-    if is_set(name) or plain(name) in _OTHER_SETS or plain(bare) in _OTHER_SETS:
+    if is_set(name) or is_corruption(bare) or {plain(name), plain(bare)} & _OTHER_SETS:
         return True
     parts = re.split(r"\s+(?:vs\.?\s+|[→/|]\s*)?|\s*→\s*", name[:100].strip())
     return len(parts) > 1 and all(map(is_set, parts))  # an ID set with an outlier set

@@ -52,6 +52,8 @@ _DETECTION = (
     (r"(?:^|_)ccr(?:_|\d|$)", _NOT_READ),  # classification at a false positive rate
     (r"(?:^|_)(?:latency|g?flops|throughput|fps)(?:_|$)", _NOT_READ),
     (r"(?:^|_)(?:standard_error|std_?err(?:or)?)(?:_|$)", _NOT_READ),
+    (r"(?:^|_)(?:n|num|ece|calibration)_bins$", _NOT_READ),  # a setting; not ECE (15 bins)
+    (r"(?:^|_)(?:forgetting|[bf]wt)(?:_|$)", _NOT_READ),  # of continual learning: differences
 )  # fmt: skip
 # Metrics of classifiers, segmentation, regression, ... The order is that in which they are taken
 # for the main one: accuracy before the precision and the recall that accompany it.
@@ -112,7 +114,7 @@ _GENERAL = (
      r"|log_loss|brier_score)", Measure("negative error", is_share=False)),  # of scikit-learn
     (r"nll|neg(?:ative)?_log_?likelihood|log_?loss|cross_entropy(?:_loss)?",
      Measure("NLL", higher=False, is_share=False)),
-    (r"(?:expected_)?cal(?:ibration)?_err(?:or)?|ece|mce",
+    (r"(?:expected_)?cal(?:ibration)?_err(?:or)?|ece(?:_?\d+)?|mce",
      Measure("calibration error", higher=False)),
     (r"brier(?:_?scores?)?", Measure("Brier score", higher=False, is_share=False)),
     (r"rmse|root_mean_squared?_error", Measure("RMSE", higher=False, is_share=False)),
@@ -153,6 +155,7 @@ MEASURES = {known.measure.name: known.measure for known in _KNOWN if known.measu
 GENERAL = frozenset(known.measure.name for known in _KNOWN if known.is_general)
 _PRECEDENCE = {name: place for place, name in enumerate(["accuracy", *MEASURES])} | {"accuracy": 0}
 _LONGEST = 200  # letters: a longer title names no metric
+_COMBINED = re.compile(r"\w\+\w.*\w\+\w")  # ROCKET+HCF+Inception-ppv: a name, no metric
 _AROUND_METRICS = re.compile(
     r"%|at|in|out|test|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
     r"|percent|pct|rates?"
@@ -204,7 +207,7 @@ def metric_named(title: str) -> str | None:
     >>> metric_named("TestAccuracy"), metric_named("balanced_acc"), metric_named("DICE")
     ('accuracy', 'balanced accuracy', None)
     """
-    if len(title) > _LONGEST or _BEST_SHARE.search(title):
+    if len(title) > _LONGEST or _BEST_SHARE.search(title) or _COMBINED.search(title):
         return None
     if _PER_UNIT.search(title):
         return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from oodometer.factors import plain, words_of
 
-_TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
+_TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic",
+                    "pval", "stat"})  # fmt: skip
 # Words of titles of what was found in each run, and what it is that was.
 _FOUND = frozenset(
     {"best", "selected", "stopped", "stopping", "chosen", "optimal", "stop", "ran", "converged"}
