@@ -9,7 +9,7 @@ from types import FrameType
 
 TIMES = 8  # as much input: linear work takes 8 times as long, quadratic work 64 times
 _MOST = 24  # times as long; above linear work by as much as the caches of a busy machine add
-_NOTHING = 0.1  # seconds that are too short to be compared
+_NOTHING = 0.3  # seconds that are too short to be compared
 
 
 def grows_with_its_input(work: Callable[[int], object], size: int) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -273,3 +275,27 @@ def test_results_against_originals_and_references_are_two_forms() -> None:
         }
     )
     assert "PSNR=PSNR_original" in _answers(table)
+
+
+def test_parts_of_a_file_that_are_left_out_are_named(tmp_path: Path) -> None:
+    runs = [{"model": m, "seed": s, "accuracy": 0.9 + s / 50} for m in "ab" for s in range(3)]
+    file = tmp_path / "runs.json"
+    file.write_text(json.dumps({"runs": runs, "aggregate": [{"model": "a", "accuracy": 0.92}]}))
+    assert any("left out: aggregate; runs.json#aggregate" in n for n in read_results(file).notes)
+    arms = [{"arm": a, "why": f"because {a}", "coverage": 0.9, "gap": 0.1} for a in ("x", "y", "z")]
+    methods = {m: {"accuracy_mean": 0.9, "accuracy_std": 0.1} for m in ("cqr", "aci")}
+    file.write_text(json.dumps({"arms": arms, "aggregates": {"by_method": methods}}))
+    with pytest.raises(UserError, match="runs.json#aggregates reads it alone"):
+        read_results(file)
+
+
+def test_a_line_without_a_name_says_where(tmp_path: Path) -> None:
+    models = {
+        "a": {"name": "A", "metrics": {"auc": 0.8}},
+        "b": {"name": "B", "metrics": {"auc": 0.7}},
+    }
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps({"seed": 1, "baseline": {"auc": 0.5}, "models": models}))
+    with pytest.raises(UserError, match="FILE.json#NAME"):
+        read_results(file)
+    assert _compared(read_results(Path(f"{file}#models")).results[0]) == ["A", "B"]

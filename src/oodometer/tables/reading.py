@@ -12,7 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import Factor, by_title, within_runs, words_of
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
-from oodometer.tables.formats.files import Table, texts
+from oodometer.tables.formats.files import LEFT_OUT, Table, texts
 from oodometer.tables.found import Found, beside
 from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
@@ -108,8 +108,10 @@ def read_results(
     table, stem = _table(given, notes)
     try:
         return _read(table, stem, columns, runs, notes)
-    except NothingComparedError as problem:
-        raise UserError(f"{problem}{beside(table.found)}") from None
+    except UserError as problem:
+        others = beside(table.found) if isinstance(problem, NothingComparedError) else ""
+        parts = next((f" ({note}.)" for note in notes if LEFT_OUT in note), "")
+        raise UserError(f"{problem}{others}{parts}") from None
 
 
 def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:

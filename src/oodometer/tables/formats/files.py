@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError, no_file
 from oodometer.files import most_unpacked, refuse_special
 from oodometer.tables.formats.json_lines import json_lines
-from oodometer.tables.formats.json_parts import picked, tables_in
+from oodometer.tables.formats.json_parts import names_left_out, picked, tables_in
 from oodometer.tables.formats.workbooks import is_workbook, workbook_grids
 from oodometer.tables.found import Found
 from oodometer.tables.frames.grid import Grid, read_grid
@@ -37,6 +37,7 @@ _NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.D
 _LARGEST = 1 << 30  # bytes; a results table is far smaller
 _POINTER = "version https://git-lfs.github.com/"  # how a file begins that lies elsewhere
 _SHOWN = 5  # names of a JSON object that an error lists
+LEFT_OUT = "parts of the file that were left out"  # how a note on them begins
 _DELIMITERS = (",", ";", "\t", "|")  # of files that are nothing but a table
 _LONGEST_LINE = 1 << 24  # characters, on average: no table has such
 
@@ -75,7 +76,7 @@ def read_file(path: Path) -> dict[str, Table]:
     if start.startswith(_POINTER):
         raise UserError(f"'{file}' is a pointer of Git LFS: get the file itself with git lfs pull.")
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
-        return {"": Table(_from_json(text, file, wanted))}
+        return {"": _from_json(text, file, wanted)}
     if start.startswith(("<!doctype html", "<html")) and not find_tables(text):
         raise UserError(f"'{file}' is a web page without a table.")
     return {"": _of_text(text, file, wanted)}
@@ -202,7 +203,7 @@ def _decoded(content: bytes, path: Path) -> str:
         return content.decode("cp1252", errors="replace")  # what spreadsheets write on Windows
 
 
-def _from_json(text: str, path: Path, wanted: str) -> pd.DataFrame:
+def _from_json(text: str, path: Path, wanted: str) -> Table:
     import pandas as pd
 
     lines = [line for line in text.splitlines() if line.strip()]
@@ -219,7 +220,10 @@ def _from_json(text: str, path: Path, wanted: str) -> pd.DataFrame:
         raise UserError(_why_no_table(content, path))
     if not records:
         raise UserError(f"'{path}' holds an empty list.")
-    return texts(pd.DataFrame(records))
+    left = names_left_out(content)
+    inside = f"{wanted}/{left[0]}" if wanted and left else "".join(left[:1])
+    note = f"{LEFT_OUT}: {', '.join(left[:_SHOWN])}; {path.name}#{inside} reads it alone"
+    return Table(texts(pd.DataFrame(records)), (note,) if left else ())
 
 
 def _why_no_table(content: object, path: Path) -> str:

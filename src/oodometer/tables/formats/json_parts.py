@@ -111,6 +111,26 @@ def without_summaries(content: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in content.items() if name not in computed | details}
 
 
+def names_left_out(content: Json) -> list[str]:
+    """Return the names of the tables of an object that are left out.
+
+    >>> names_left_out({"runs": [{"auroc": 0.9}], "aggregate": [{"auroc": 0.9}]})
+    ['aggregate']
+    """
+    if not isinstance(content, dict):
+        return []
+    kept = without_summaries(content)
+    lists = [value for value in kept.values() if isinstance(value, list) and _may_be_table(value)]
+    if len(lists) == 1:  # the lines of the table, beside which objects of objects are not read
+        kept = {name: value for name, value in kept.items() if not _are_objects(value)}
+    return [str(name) for name in content if name not in kept]
+
+
+def _are_objects(value: Json) -> bool:
+    inside = list(value.values()) if isinstance(value, dict) else []
+    return bool(inside) and all(isinstance(entry, dict) for entry in inside)
+
+
 def without_means(content: Json) -> Json:
     """Leave out statistics of runs, wherever the runs themselves are beside them.
 

@@ -89,7 +89,7 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
         return
     elif roles.ood is None and roles.id is None and part_columns(frame, sets, roles):
         return
-    elif roles.id is None and roles.ood is not None and len(sets) == 1:
+    elif roles.id is None and roles.ood is not None and _is_other_set(frame, sets):
         roles.id = sets[0]
         return
     if roles.id is None and SECTION in sets:
@@ -112,6 +112,11 @@ def _sets_beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles)
             f"({roles.option(condition=column)})?"
         )
     roles.ood = column
+
+
+def _is_other_set(frame: pd.DataFrame, sets: Sequence[str]) -> bool:
+    """Whether one other column names data, and not the same of all lines, as settings do."""
+    return len(sets) == 1 and len(frame[sets[0]].unique()) > 1
 
 
 def _about_data(

@@ -284,7 +284,10 @@ def _filled(
     filled = frame[labels].assign(**{column: below})
     if empty[0] or filled.duplicated().any():
         line = int(np.flatnonzero(empty)[0]) + 1
-        raise UserError(f"Line {line} of the table names no {role}.")
+        raise UserError(
+            f"Line {line} of the table names no {role} in column '{column}': leave it out, say "
+            "which column names them with --columns, or read a part of a JSON file: FILE.json#NAME."
+        )
     notes.append(
         f"rows without {role}: {int(empty.sum())}, filled from the row above, as for merged cells"
     )
