@@ -109,12 +109,29 @@ def test_of_sets_and_runs_the_larger_p_value_counts():
 
 
 def test_two_runs_enlarge_the_errors_between_sets_but_decide_nothing():
-    sets = from_values([[3.0, 3.1, 2.9, 3.2], [1.0, 1.2, 0.9, 1.1]], shared=False)
-    for factor in (0.5, 2.0):
+    sets = from_values([[3.0, 3.1, 2.9, 3.2], [1.0, 1.2, 0.9, 1.1], [1.0, 1.9, 0.5, 1.1]])
+    for factor in (0.1, 2.0):
         runs = sets._replace(error=factor * sets.error, df=np.ones_like(sets.df))
-        found = also_over_runs(sets, runs, 2)
-        assert found.error == pytest.approx(max(1.0, factor) * sets.error)
-        assert found.df[0, 1] == (1.0 if factor > 1.0 else 3.0)
+        found, largest = also_over_runs(sets, runs, 2), runs.error.max()
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            assert found.error[i, j] == pytest.approx(max(largest, sets.error[i, j]))
+            assert found.df[i, j] == (1.0 if largest > sets.error[i, j] else sets.df[i, j])
+
+
+@pytest.mark.parametrize("splits", [2, 3])
+def test_few_splits_of_all_data_sets_leave_sets_to_decide(splits):
+    """Detectors differ from set to set, and hardly from run to run."""
+    rng = np.random.default_rng(5)
+    shape = (3, 10, splits, 2)
+    values = 0.8 + 0.01 * rng.normal(size=(3, 10, 1, 1)) + 0.0005 * rng.normal(size=shape)
+    values[0] += 0.04
+    detector, data, split, seed = (own.ravel().astype(str) for own in np.indices(shape))
+    frame = pd.DataFrame({"detector": detector, "id": data, "ood": "", "split": split,
+                          "seed": seed, "value": values.ravel()})  # fmt: skip
+    factors = (Factor("split", "repeat"), Factor("seed", "repeat"))
+    contest = contest_of_values(scopes_of(Results(frame, factors, "auroc", True)), "")
+    assert contest.is_decided
+    assert contest.standings[1].board.is_decided == (splits == 3)
 
 
 def on_sets(rng, alike, sets=12, seeds=3, lead=0.0):

@@ -150,8 +150,10 @@ def compare_cases(field: Cases, ours: str = "") -> Pairwise:
     found, runs = declared(compare_values(field, field.values)), field.over_runs
     if runs is None or len(field.names) < FEWEST_FOR_T:
         return found
-    over_runs = declared(_compared(runs, runs.values, runs.units))
-    return also_over_runs(found, over_runs, len(runs.names))
+    many, values, units = runs.units.fewest(len(runs.names)), runs.values, runs.units
+    if many < FEWEST_FOR_T:  # nor do two splits decide anything
+        values, units = units.means(values), INDEPENDENT
+    return also_over_runs(found, declared(_compared(runs, values, units)), many)
 
 
 def compare_values(field: Cases, values: Floats, runs: Sequence[int] | None = None) -> Pairwise:
