@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title, within_runs, words_of
+from oodometer.factors import Factor, by_title, within_runs
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import LEFT_OUT, Table, texts
@@ -31,20 +31,17 @@ from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
     require_alike,
     require_one_form,
-    require_two_sided,
     settle_overall,
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.evidence import require_evidence
-from oodometer.tables.guessing.questions import each_its_own
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
     require_no_matrix,
     require_no_samples,
     require_results,
 )
-from oodometer.tables.guessing.rivals import require_difference
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unexplained import note_unexplained
@@ -53,11 +50,9 @@ from oodometer.tables.lines.doubts import require_clear_commas
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
+from oodometer.tables.main_metric import NAME_OF_FILE, main_metric_first, stated_main
 from oodometer.tables.vocabulary.measures import (
-    GENERAL,
     MEASURES,
-    base_metric,
-    main_first,
     metric_named,
     metrics_in,
 )
@@ -70,13 +65,7 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 10_000  # of which each is looked at several times, to find its role
 _FEWEST_NUMBERS = 2  # columns of numbers, all of which a row must lack to be left out
-_SHOWN = 3  # readings that a question names
 _TEXT = "text above the table"
-_NAME = "name of the file"
-_OTHER_SENSES = frozenset({"loss", "error rate"})  # in names: a comparison of losses, of errors
-_MAIN_WORDS = frozenset(
-    {"primary", "main", "selection", "ranking", "objective", "headline", "decisive", "key"}
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +144,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     }
-    ordered = _ordered(frame, results, roles, _stated_main(frame, default, source), notes)
+    ordered = main_metric_first(frame, results, roles, stated_main(frame, default, source), notes)
     _require_several(results[ordered[0]], frame, roles)
     return Reading(
         tuple(results[metric] for metric in ordered),
@@ -164,118 +153,6 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
         table.found,
         assumed_kinds(measured.long, roles),
     )
-
-
-def _stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mapping[str, str]:
-    """Return the metric that a column such as primary_metric or the file's name states, and where.
-
-    A text above a table may well speak of one metric among those that the table has.
-    """
-    for column in map(str, frame.columns):
-        words = words_of(column)
-        names = frame[column].unique()
-        if "metric" in words and words & _MAIN_WORDS and len(names) == 1:
-            metric = metric_named(str(names[0]))
-            return {metric: f"column '{column}'"} if metric else {}
-    clear = default is not None and source == _NAME and default not in _OTHER_SENSES
-    return {str(default): f"the {source}"} if clear else {}
-
-
-def _ordered(
-    frame: pd.DataFrame,
-    results: Mapping[str, Results],
-    roles: Roles,
-    stated: Mapping[str, str],
-    notes: list[str],
-) -> list[str]:
-    """Put the main metric first: as the user says or the file, else AUROC or accuracy; or ask.
-
-    Of metrics of the same kind, one that most detectors have goes before one that few have.
-    """
-    ordered = main_first(results)
-    if roles.main:
-        return sorted(ordered, key=lambda metric: metric != roles.main[0])
-    for metric, where in stated.items():
-        if metric in ordered[1:]:
-            notes.append(f"{metric} decides, as {where} says; else {ordered[0]} would")
-            return sorted(ordered, key=lambda other: other != metric)
-    same = [metric for metric in ordered if _is_same_for_all(results[metric])]
-    if len(same) == len(ordered):
-        require_difference(frame, same[0], roles)
-    elif same and same[0] == ordered[0]:
-        notes.append(f"{same[0]} does not differ between detectors: another metric decides")
-    ordered.sort(key=same.__contains__)
-    counts = {metric: results[metric].frame["detector"].nunique() for metric in ordered}
-    first, most = ordered[0], max(counts.values())
-    if counts[first] < most:
-        alike = [
-            m for m in ordered if (base_metric(m) in GENERAL) == (base_metric(first) in GENERAL)
-        ]
-        best = max(alike, key=lambda metric: counts[metric])
-        ordered.sort(key=lambda metric: metric != best)
-        notes.append(
-            f"{first} is given for {counts[first]} of {most} detectors"
-            + (f": {best} decides, which {counts[best]} have" if best != first else "")
-        )
-    if roles.metric is not None:
-        _put_frequent_first(ordered, results, roles, notes)
-    require_two_sided(ordered, results, roles)
-    base = base_metric(ordered[0])
-    rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
-    if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
-        forms = list(dict.fromkeys(rivals.values()))[:_SHOWN]
-        options = " or ".join(_option_of_form(form, rivals, roles) for form in forms)
-        raise UserError(
-            f"{' and '.join(repr(c) for c in rivals)} are different metrics: say which decides, "
-            f"with {options}."
-        )
-    return ordered
-
-
-def _is_same_for_all(results: Results) -> bool:
-    """Whether a metric has one value wherever several detectors were measured: it tells nothing.
-
-    Such is the accuracy of a classifier before and after calibration.
-    """
-    frame = results.frame
-    cell = [c for c in ("id", "ood") if c in frame.columns] + [f.name for f in results.factors]
-    counts = frame.groupby(cell, dropna=False)[["detector", "value"]].nunique()
-    shared = counts[counts["detector"] > 1]
-    return frame["value"].nunique() < 2 or bool(len(shared) and (shared["value"] < 2).all())
-
-
-def _put_frequent_first(
-    ordered: list[str], results: Mapping[str, Results], roles: Roles, notes: list[str]
-) -> None:
-    """Put the metric of most sets first, where every set has a metric of its own, or ask."""
-    sets = {m: {*map(tuple, _sets_of(results[m]))} for m in ordered}
-    best = max(ordered, key=lambda metric: len(sets[metric]))
-    first = ordered[0]
-    if len(ordered) > 2 and 2 * len(sets[best]) < len(set.union(*sets.values())) == sum(
-        map(len, sets.values())
-    ):
-        raise each_its_own({m: str(min(sets[m])[0]) for m in ordered[:2]}, roles)
-    if len(sets[first]) < len(sets[best]) and sets[first].isdisjoint(sets[best]):
-        ordered.sort(key=lambda metric: metric != best)
-        notes.append(
-            f"data sets have different metrics: {best} decides, which {len(sets[best])} have; "
-            f"{first} is given for {len(sets[first])}"
-        )
-
-
-def _sets_of(results: Results) -> list[list[str]]:
-    keys = [name for name in ("id", "ood") if name in results.frame.columns]
-    lines: list[list[str]] = results.frame[keys].drop_duplicates().to_numpy().tolist()
-    return lines
-
-
-def _option_of_form(form: str, rivals: Mapping[str, str], roles: Roles) -> str:
-    """Return the option with which one of several forms of a metric decides."""
-    own = [column for column, metric in rivals.items() if metric == form]
-    if len(own) == 1:
-        return roles.option(**{"higher" if roles.measure(form).higher else "lower": own[0]})
-    others = ", ignore=".join(column for column, metric in rivals.items() if metric != form)
-    return roles.option(ignore=others)
 
 
 def _require_several(main: Results, frame: pd.DataFrame, roles: Roles) -> None:
@@ -348,7 +225,7 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
 
 def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
-    for text, source in ((stem, _NAME), (about, _TEXT)):
+    for text, source in ((stem, NAME_OF_FILE), (about, _TEXT)):
         named = metrics_in(text)
         if len(named) == 1:
             return named.pop(), source
