@@ -57,7 +57,7 @@ class _Block:
 
 def logged_tables(text: str) -> list[PageTable]:
     """Return the table that the blocks of a log are; none if it is not made of such blocks."""
-    blocks = [block for block in _blocks(text.splitlines()) if _has_results(block)]
+    blocks = _blocks(text)
     if len(blocks) < _FEWEST or any(b.pairs.keys() != blocks[0].pairs.keys() for b in blocks):
         return []
     outline = Outline()
@@ -70,14 +70,15 @@ def mixed_logs(text: str) -> list[PageTable]:
 
     Such are epochs below a summary of them, and runs with a line of their mean.
     """
-    lines = text.splitlines()
-    blocks = [block for block in _blocks(lines) if _has_results(block)]
+    blocks = _blocks(text)
     groups: dict[frozenset[str], list[_Block]] = {}
     for block in blocks:
         groups.setdefault(frozenset(block.pairs), []).append(block)
     many = sum(len(group) for group in groups.values() if len(group) >= _FEWEST)
     covered = sum(block.lines for block in blocks)
-    if 2 * many <= len(blocks) or _MOST_OTHERS * covered < sum(map(bool, map(str.strip, lines))):
+    if 2 * many <= len(blocks) or _MOST_OTHERS * covered < sum(
+        map(bool, map(str.strip, text.splitlines()))
+    ):
         return []
     outline = Outline()
     for group in groups.values():
@@ -98,7 +99,17 @@ def _rows(blocks: Sequence[_Block]) -> Rows:
     return rows
 
 
-def _blocks(lines: Sequence[str]) -> list[_Block]:
+def _may_hold_pairs(text: str) -> bool:
+    return ":" in text or "=" in text
+
+
+def _blocks(text: str) -> list[_Block]:
+    """Part the lines of a text into blocks with results; none if it cannot be a log."""
+    found = _all_blocks(text.splitlines()) if _may_hold_pairs(text) else []
+    return [block for block in found if _has_results(block)]
+
+
+def _all_blocks(lines: Sequence[str]) -> list[_Block]:
     """Part lines into blocks; a key that comes again begins the next one."""
     blocks: list[_Block] = []
     said = [""]  # the texts above the next block
@@ -131,7 +142,7 @@ def _says(line: str) -> bool:
 
 def _pairs(line: str) -> list[tuple[str, str]]:
     """Return the keys and numbers of a line that holds nothing else."""
-    if len(line) > _LONGEST or not (":" in line or "=" in line):
+    if len(line) > _LONGEST or not _may_hold_pairs(line):
         return []
     line = _CLOSE.sub("; ", _TABBED.sub(" ", _BULLET.sub("", line).strip()))
     parts = [part for part in _BETWEEN.split(_with_number(line)) if part]
