@@ -174,3 +174,56 @@ def test_numbers_of_unknown_kind_are_assumed_and_told(tmp_path):
     rows = lines(["Foo", "Bar"], [10, 20, 30], [0, 1, 2])
     reading = read(tmp_path, "\n".join(["method,zork,seed,auroc", *rows]))
     assert list(reading.assumed) == ["zork"]
+
+
+def test_zeros_that_a_column_of_means_counts_are_values(tmp_path):
+    table = ["method,SVHN,LSUN,iSUN,Mean", "a,.9,.8,.7,.8", "b,.9,0.000,.9,.6", "c,.7,.8,.9,.8"]
+    found = read(tmp_path, "\n".join(table), name="auroc.csv").results[0]
+    assert len(found.frame) == 9
+    found = read(tmp_path, "\n".join(table).replace(",.6", ",.9"), name="auroc.csv").results[0]
+    assert len(found.frame) == 8  # it did not finish
+
+
+def test_a_spread_beside_average_precision_belongs_to_it(tmp_path):
+    text = "model,runs,ap,ap_std\nA,5,.635,.004\nB,5,.584,.004\n"
+    assert read(tmp_path, text).results[0].frame["spread"].tolist() == [0.004, 0.004]
+
+
+def test_differences_of_rounding_are_no_conditions(tmp_path):
+    rows = [f"{m},{s},{0.7 + s / 50:.2f},{(s % 2) * 8.67e-19}" for m in "AB" for s in range(4)]
+    found = read(tmp_path, "\n".join(["method,seed,auroc,gap", *rows])).results[0]
+    assert [factor.name for factor in found.factors] == ["seed"]
+
+
+def test_epochs_of_a_log_are_not_compared(tmp_path):
+    blocks = [f"Epoch {n}/100\n  Val Loss: 0.9\n  Val IoU: 0.{n}53\n" for n in range(1, 5)]
+    question, _ = asked(tmp_path, "\n".join(blocks), name="log.txt")
+    assert "nothing to compare" in question
+
+
+def test_scores_called_metrics_in_several_files_are_asked_about(tmp_path):
+    for number, name in enumerate(("ASDiv", "svamp")):
+        rows = [f"|{m}|0.{6 + number}{n}|0.02|" for n, m in enumerate(("p-min", "p-true", "sar"))]
+        page = "\n".join(["|Metric|Mean|Std Dev|", "|-|-|-|", *rows])
+        (tmp_path / f"{name}_auroc_report.md").write_text(page)
+    with pytest.raises(UserError, match="detector=Metric"):
+        read_results(tmp_path)
+
+
+@pytest.mark.parametrize(("metrics", "is_read"), [("AUROC FPR95", True), ("RMSE MAE", False)])
+def test_commas_in_a_table_with_a_line_per_metric(tmp_path, metrics, is_read):
+    rows = [f"{m};{k};9{n},203" for m in "ab" for n, k in enumerate(metrics.split())]
+    text = "\n".join(["method;metric;value", *rows])
+    if is_read:
+        assert read(tmp_path, text).results[0].frame["value"].max() == pytest.approx(0.90203)
+    else:
+        assert "may be" in asked(tmp_path, text)[0]
+
+
+def test_a_method_called_mean_beyond_the_others_is_not_their_mean(tmp_path):
+    names = ["borda", "mean", "weighted"]
+    values = [".38 .19 .41", ".35 .19 .35", ".35 .20 .41"]
+    rows = [f"{n},{v.replace(' ', ',')}" for n, v in zip(names, values, strict=True)]
+    text = "\n".join(["aggregation,aa acc,bb acc,cc acc", *rows])
+    found = read(tmp_path, text, "detector=aggregation").results[0]
+    assert set(found.detectors) == set(names)

@@ -38,8 +38,9 @@ def stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mappin
     """
     for column in map(str, frame.columns):
         words = words_of(column)
-        names = frame[column].unique()
-        if "metric" in words and words & _MAIN_WORDS and len(names) == 1:
+        if "metric" not in words or not words & _MAIN_WORDS:
+            continue
+        if len(names := frame[column].unique()) == 1:
             metric = metric_named(str(names[0]))
             return {metric: f"column '{column}'"} if metric else {}
     clear = default is not None and source == NAME_OF_FILE and default not in _OTHER_SENSES

@@ -14,7 +14,7 @@ from oodometer.factors import LABELS, OPTIMIZERS, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.vocabulary.data_names import is_set
-from oodometer.tables.vocabulary.measures import without_metric
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     DETECTOR_TITLES,
@@ -28,6 +28,7 @@ from oodometer.tables.vocabulary.names import (
     is_surely_detector,
     mentions_setting,
 )
+from oodometer.tables.vocabulary.others import METRIC_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +112,9 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     models = [c for c in frame.columns if plain(c) in MODEL_TITLES and len(frame[c].unique()) > 1]
     if _tells_detectors(frame):
         levels.pop("detector", None)
-    elif "detector" not in levels and not (models and _tells_of_runs(levels)):
+    elif "detector" in levels or _names_others(frame):
+        pass  # the names in the table may be compared as well: asked about later
+    elif not (models and _tells_of_runs(levels)):
         levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
@@ -123,6 +126,12 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     if titles & ID_TITLES:
         levels.pop("id", None)
     return levels
+
+
+def _names_others(frame: pd.DataFrame) -> bool:
+    """Whether lines are told apart by words called metrics that are none: scores, perhaps."""
+    words = [c for c in frame.columns if plain(c) in METRIC_TITLES and numeric_share(frame[c]) == 0]
+    return any(frame[c].is_unique and not any(map(metric_named, frame[c])) for c in words)
 
 
 def _names_set(title: str) -> bool:

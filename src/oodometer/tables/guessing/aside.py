@@ -12,15 +12,11 @@ from oodometer.tables.guessing.gains import holds_differences
 from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
 from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.others import is_found
+from oodometer.tables.vocabulary.others import METRIC_TITLES, is_found
 
 if TYPE_CHECKING:
     import pandas as pd
 
-METRIC_TITLES = frozenset(
-    {"metric", "metrics", "measure", "metricname", "metrictype", "measurename", "evalmetric",
-     "evaluationmetric"}
-)  # fmt: skip
 _SAMPLES = "number of samples"  # why a column is not used
 _LOOKED_AT = 100  # lines whose names are taken apart
 _MADE_OF = 0.7  # of the letters of a name that other columns of its line must tell

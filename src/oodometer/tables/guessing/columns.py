@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
+from oodometer.tables.guessing.aside import set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import are_decimals, have_numbers, mostly, name_setups
@@ -58,6 +58,7 @@ from oodometer.tables.vocabulary.names import (
     names_costs,
     names_outliers,
 )
+from oodometer.tables.vocabulary.others import METRIC_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd

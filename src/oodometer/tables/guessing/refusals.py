@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, are_checkpoints, plain, words_of
-from oodometer.tables.cells import holds_numbers, is_gap, numeric_share, read_cell, value_of
+from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
@@ -41,6 +41,7 @@ _NUMBERS_OF = frozenset({"num", "number", "nb", "count"})  # words of titles
 _TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
+_DIGIT = re.compile(r"\d")
 _FEWEST_ROWS = 3  # of a matrix
 _AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
 # 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
@@ -223,7 +224,7 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     """Say what the columns hold instead."""
     if why := _why_left_out(roles, frame):
         return why
-    if not any(holds_numbers(text) for column in frame.columns for text in frame[column]):
+    if not any(map(_DIGIT.search, (t for c in frame.columns for t in frame[c]))):
         return "No column holds results: no cell holds a number, so the table may be a template."
     pairs = [t for column in frame.columns for t in frame[column] if _SEVERAL.fullmatch(t)]
     if len(pairs) > len(frame):

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.tables.guessing.roles import ALL, Roles
-from oodometer.tables.vocabulary.measures import Measure
+from oodometer.tables.cells import value_of
+from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, Roles
+from oodometer.tables.vocabulary.measures import Measure, metric_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,11 +23,19 @@ SCALES = 20  # times larger on one data set than on another: a mean over both sa
 _THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")  # or three decimals behind a comma
 _COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")  # surely decimals
 _POINT = re.compile(r"\d+\.\d+")
+_ROUNDING = 0.001  # of a stated mean, relative to the largest number
 _LOWEST = 0.2  # an AUROC of exactly 0 among others that are all above this is a gap
 
 
-def without_zeros(lines: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.DataFrame:
-    """Leave out AUROCs of exactly 0 that stand for gaps: all others are far above."""
+def without_zeros(
+    lines: pd.DataFrame, frame: pd.DataFrame, roles: Roles, notes: list[str]
+) -> pd.DataFrame:
+    """Leave out AUROCs of exactly 0 that stand for gaps: all others are far above.
+
+    Where a column of means in the `frame` counts them, they are values.
+    """
+    if _count_in_means(frame, roles):
+        return lines
     is_auroc = _doubtful(lines, roles)
     values = lines["value"].to_numpy(dtype=float)
     zero = is_auroc & (values == 0)
@@ -38,6 +47,19 @@ def without_zeros(lines: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.Dat
     notes.append(f"auroc of exactly 0 counts as missing (did not finish?): {int(zero.sum())}")
     kept: pd.DataFrame = lines[~zero]
     return kept.reset_index(drop=True)
+
+
+def _count_in_means(frame: pd.DataFrame, roles: Roles) -> bool:
+    """Whether zeros are part of the means that a column of the table states."""
+    columns = [c for c, (metric, _) in roles.measured.items() if metric == "auroc"]
+    means = [c for c, why in roles.ignored.items() if why == MEAN_OF_OTHERS and c in frame.columns]
+    if len(columns) < 2 or not means:
+        return False
+    table = np.array([[value_of(text) for text in frame[c]] for c in columns])
+    zero = (table == 0).any(axis=0)
+    stated = np.array([[value_of(text) for text in frame[c]] for c in means])
+    off = np.abs(stated - table.mean(axis=0)) > _ROUNDING * np.nanmax(table)
+    return bool(zero.any() and (~off[:, zero]).all(axis=1).any())
 
 
 def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
@@ -59,13 +81,17 @@ def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
 
 def require_clear_commas(frame: pd.DataFrame, roles: Roles) -> None:
     """Refuse numbers such as 35,403 that may be thousands, unless others say what commas are."""
+    named = [] if roles.metric is None else map(metric_named, frame[roles.metric].unique())
+    of_lines = [name for name in named if name]
     for column, (metric, _) in roles.measured.items():
         texts = [text.strip() for text in frame[column].unique()]
         commas = [text for text in texts if "," in text]
         doubtful = [text for text in commas if _THOUSANDS.fullmatch(text)]
         if not doubtful or any(map(_COMMA.fullmatch, commas)):
             continue
-        if any(map(_POINT.fullmatch, texts)) or not roles.measure(metric).is_share:
+        metrics = of_lines if roles.metric is not None else [metric]
+        shares = all(roles.measure(name).is_share for name in metrics)
+        if any(map(_POINT.fullmatch, texts)) or not shares:
             number = doubtful[0]
             raise UserError(
                 f"'{number}' in column '{column}' may be {number.replace(',', '')} or "

@@ -108,8 +108,9 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
         if sets is not None and not is_decimal(levels):
             raise UserError(
                 f"Each '{title}' belongs to one data set: is it a part of the set "
-                f"({roles.option(part=title)}), a repeated run ({roles.option(repeat=title)}) or a "
-                f"condition ({roles.option(condition=title)})?"
+                f"({roles.option(part=title)}), a repeated run ({roles.option(repeat=title)}), a "
+                f"condition ({roles.option(condition=title)}) or nothing that matters "
+                f"({roles.option(ignore=title)})?"
             )
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
             raise UserError(

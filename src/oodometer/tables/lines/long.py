@@ -98,7 +98,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     metrics = main_first(str(name) for name in lines["metric"].unique())
     metrics.sort(key=lambda name: name not in roles.main)
     measures = {name: roles.measure(name) for name in metrics}
-    lines = without_zeros(without_summaries(lines, notes, long.factors), roles, notes)
+    lines = without_zeros(without_summaries(lines, notes, long.factors), frame, roles, notes)
     lines, measures = one_unit(lines, measures, notes)
     require_above_chance(lines, roles)
     note_scales(lines, measures, notes)

@@ -52,7 +52,7 @@ _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run,
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _USUAL = 0.5  # of the numbers of runs must be the same for what was planned
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
-_DIGITS = re.compile(r"\.\d{7}")  # this many decimals are computed, not set
+_DIGITS = re.compile(r"\.\d{7}|e-1[2-9]$")  # this many decimals are computed, not set
 _TYPED = 3  # digits of a setting
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 

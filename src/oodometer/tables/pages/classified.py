@@ -50,9 +50,9 @@ def with_classes(frame: pd.DataFrame) -> pd.DataFrame:
     if not {plain(column) for column in map(str, frame.columns)} >= _REPORTED:
         return frame
     for column in map(str, frame.columns):
-        names = frame[column].map(plain)
-        if not set(names) >= _OVER_CLASSES:
+        if not set(map(plain, frame[column].unique())) >= _OVER_CLASSES:
             continue
+        names = frame[column].map(plain)
         kept = frame[~names.isin(_NO_CLASSES)].reset_index(drop=True)
         known = plain(column) in TITLES or _CLASS in frame.columns
         return kept if known else kept.rename(columns={column: _CLASS})

@@ -40,7 +40,7 @@ _LONGEST = 200  # characters of a line
 _FEWEST = 2  # blocks, and pairs in each
 _MOST_OTHERS = 3  # lines of a log for one with pairs
 _NUMBERED = re.compile(  # epoch 1, Training on subject 3
-    r"(?P<before>(?:[^\W\d]+\s){0,4})(?P<kind>[^\W\d_]+)(?:\s(?:no|nr)\.?)?[\s_#:=\-]*(?P<number>\d+)"
+    r"(?P<before>(?:[^\W\d]+\s){0,4})(?P<kind>[^\W\d_]+)(?:\s(?:no|nr)\.?)?[\s_#:=\-]*(?P<number>\d+)(?:\s?/\s?\d+)?"
 )
 _METHOD = re.compile(r"[^\W\d]\w*(?:[-.+]\w+)*")  # one word that may name a method: wrn_baseline
 

@@ -7,6 +7,11 @@ from collections.abc import Iterable
 
 from oodometer.factors import plain, words_of
 
+# Titles of columns that name the metric of each line.
+METRIC_TITLES = frozenset(
+    {"metric", "metrics", "measure", "metricname", "metrictype", "measurename", "evalmetric",
+     "evaluationmetric"}
+)  # fmt: skip
 _TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic",
                     "pval", "stat"})  # fmt: skip
 # Words of titles of what was found in each run, and what it is that was.
