@@ -275,6 +275,13 @@ def test_rows_of_latex_without_environment():
     assert latex_rows("a & b\nc & 1\n") == [["a", "b"], ["c", "1"]]
 
 
+def test_footnotes_below_the_last_rule_are_no_rows():
+    body = r"""\toprule M & F1 \\ \midrule a & .9 \\ b & .8 \\ \bottomrule
+    \multicolumn{2}{l}{\scriptsize $^*$ AUC $\leq$ 0.5 \& more.} \\"""
+    assert latex_rows(body) == [["M", "F1"], ["a", ".9"], ["b", ".8"]]
+    assert ["c", ".7"] in latex_rows(body + r" c & .7 \\")
+
+
 TEXT = """Why OOD detection is hard
 
 We compare two detectors, and three data sets, with many seeds.

@@ -67,7 +67,12 @@ _MOST_SPANNED = 1000  # columns or lines that a cell may cover
 
 
 def latex_rows(body: str, macros: Mapping[str, str] | None = None) -> Rows:
-    r"""Return the cells between & in rows that end with \\, or with a line where none does."""
+    r"""Return the cells between & in rows that end with \\, or with a line where none does.
+
+    Rows of one cell below the last rule are footnotes.
+    """
+    above, rule, below = body.rpartition("\\bottomrule")
+    body = above if rule and not re.search(r"(?<!\\)&", below) else body
     if body.count("\\\\") + body.count("\\tabularnewline") < 2:
         body = body.replace("\n", " \\\\\n")
     spans: list[list[Span]] = []

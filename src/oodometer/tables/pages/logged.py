@@ -26,7 +26,9 @@ _SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev"})  # t
 _BULLET = re.compile(r"^\s*[-*+•]\s+")
 _RULE = frozenset(" \t=-_*~#+|`─━═—")
 _TABBED = re.compile(r"(?<=[:=])\s*\t\s*|\s*\t\s*(?=\+/-|±)")  # FPR95:\t\t40.1\t+/- 0.3
-_CLOSE = re.compile(r"(?<=[\d%])\s+(?=[^\W\d][\w@]{1,30}\s?[:=])")  # AUROC: 91.2 AUPR_IN: 90.1
+_CLOSE = re.compile(
+    r"(?<![^\W\d]\d)(?<=[\d%])\s+(?=[^\W\d][\w@]{1,30}\s?[:=])"
+)  # AUROC: 91.2 AUPR_IN: 90.1
 _SAID = re.compile(r"([^\W\d_]\w{1,20})\s*[:=]\s*(\S.*)")  # Method: MSP
 _DETECTION = ("detection", "detecting")
 # Words beside the name of a data set in logs.
@@ -41,6 +43,9 @@ _FEWEST = 2  # blocks, and pairs in each
 _MOST_OTHERS = 3  # lines of a log for one with pairs
 _NUMBERED = re.compile(  # epoch 1, Training on subject 3
     r"(?P<before>(?:[^\W\d]+\s){0,4})(?P<kind>[^\W\d_]+)(?:\s(?:no|nr)\.?)?[\s_#:=\-]*(?P<number>\d+)(?:\s?/\s?\d+)?"
+)
+_KEYED = re.compile(  # Results for Target: T72
+    r"(?P<before>(?:[^\W\d_]+\s){0,4})(?P<key>[^\W\d_]\w{1,20})\s*[:=]\s*(?P<value>\S.*)"
 )
 _METHOD = re.compile(r"[^\W\d]\w*(?:[-.+]\w+)*")  # one word that may name a method: wrn_baseline
 
@@ -238,12 +243,18 @@ def _named(names: Sequence[str]) -> tuple[str, list[str]]:
     (('epoch', ['1', '2']), ('name', ['knn', 'msp']), ('', ['', '']))
     >>> _named(["SVHN", "LSUN"]), _named(["Training on subject 1", "Training on subject 2"])
     (('dataset', ['SVHN', 'LSUN']), ('subject', ['1', '2']))
+    >>> _named(["Results for Target: 2S1", "Results for Target: T72"])
+    ('Target', ['2S1', 'T72'])
     """
     found = [_NUMBERED.fullmatch(name) for name in names]
     said = {(match["before"], plain(match["kind"])) if match else ("", "") for match in found}
     kinds = {kind for _, kind in said}
     if len(said) == 1 and kinds <= TITLES.keys():
         return kinds.pop(), [match["number"] for match in found if match]
+    keyed = [_KEYED.fullmatch(name) for name in names]
+    keys = {(match["before"], match["key"]) if match else ("", "") for match in keyed}
+    if len(keys) == 1 and "" not in {key for _, key in keys}:
+        return keys.pop()[1], [match["value"] for match in keyed if match]
     title = (
         "name" if sum(map(is_set, names)) < _FEWEST or any(map(is_detector, names)) else "dataset"
     )
