@@ -233,4 +233,4 @@ def test_what_a_line_above_a_block_of_a_log_names_is_its_key(tmp_path):
     blocks = [f"Results for Target: {n}\nAccuracy: 0.9{k}\nF1 Score: 0.9{k}\nG-mean: 0.9\n"
               for k, n in enumerate(("2S1", "BMP2", "T72"))]  # fmt: skip
     found = read(tmp_path, "\n".join(blocks), name="log.txt").results[0]
-    assert found.detectors == ["log"] and set(found.frame["ood"]) == {"2S1", "BMP2", "T72"}
+    assert list(found.detectors) == ["log"] and set(found.frame["ood"]) == {"2S1", "BMP2", "T72"}
