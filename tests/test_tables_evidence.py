@@ -234,3 +234,12 @@ def test_what_a_line_above_a_block_of_a_log_names_is_its_key(tmp_path):
               for k, n in enumerate(("2S1", "BMP2", "T72"))]  # fmt: skip
     found = read(tmp_path, "\n".join(blocks), name="log.txt").results[0]
     assert list(found.detectors) == ["log"] and set(found.frame["ood"]) == {"2S1", "BMP2", "T72"}
+
+
+def test_headings_between_rows_of_two_columns(tmp_path):
+    parts = [f"| ID: {s} | |\n| msp | .8{n} |\n| knn | .9{n} |" for n, s in enumerate(["A", "B"])]
+    text = "\n".join(["| Method | AUROC |", "|-|-|", *parts])
+    found = read(tmp_path, text, name="page.md").results[0]
+    assert set(found.frame["id"]) == {"A", "B"} and set(found.detectors) == {"msp", "knn"}
+    missing = text.replace("ID: A", "odin").replace("| ID: B | |\n", "")
+    assert read(tmp_path, missing, name="page.md").results[0].factors[0].kind == "repeat"

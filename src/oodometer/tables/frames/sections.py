@@ -14,6 +14,7 @@ from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.vocabulary.data_names import is_set
 
 _SUBSECTION = f"sub{SECTION}"
+_FEWEST = 3  # columns of a table in which a name without numbers is a heading
 _SIGNS = ("+", "w/", "↳", "└")  # of a name that goes on from the one above
 _ADDED = re.compile(r"(?:\+|w/(?!o)|↳|└)\s*\w")  # not w/o
 
@@ -28,9 +29,12 @@ def with_sections(
     other, the first holds for more: it stays until the next two.
     """
     rows = _with_carried_names(rows, numeric, width)
-    heads = [is_heading(row, numeric, width) for row in rows]
+    heads = [is_heading(row, numeric, max(width, _FEWEST)) for row in rows]
     if not any(heads) or not heads[0] or SECTION in titles:
         return titles, rows
+    texts = [row[0] for row, head in zip(rows, heads, strict=True) if head]
+    if width < _FEWEST and not _parted(texts)[1]:
+        return titles, rows  # a name whose only number is missing
     nested = any(above and below for above, below in pairwise(heads))
     lines: Rows = []
     labels: Counter[tuple[str, ...]] = Counter()
@@ -130,7 +134,7 @@ def with_bases(rows: Rows) -> Rows:
 
 def is_heading(row: Sequence[str], numeric: Collection[int], width: int) -> bool:
     """Whether a line holds text alone: in its first cell, or only where numbers stand in others."""
-    if width < 3 or not numeric:
+    if width < _FEWEST or not numeric:
         return False
     if row and row[0] and 0 not in numeric:  # as in most lines, of which there may be a million
         return not any(row[1:])
