@@ -243,3 +243,11 @@ def test_headings_between_rows_of_two_columns(tmp_path):
     assert set(found.frame["id"]) == {"A", "B"} and set(found.detectors) == {"msp", "knn"}
     missing = text.replace("ID: A", "odin").replace("| ID: B | |\n", "")
     assert read(tmp_path, missing, name="page.md").results[0].factors[0].kind == "repeat"
+
+
+def test_macro_beside_micro_is_another_form_and_no_mean(tmp_path):
+    text = "model,macro_f1,micro_f1\nA,.7,.8\nB,.72,.79\nC,.6,.9\n"
+    _, options = asked(tmp_path, text)
+    assert sorted(options) == ["higher=macro_f1", "higher=micro_f1"]
+    leaders = [read(tmp_path, text, option).results[0] for option in sorted(options)]
+    assert [found.metric for found in leaders] == ["macro_f1", "micro_f1"]

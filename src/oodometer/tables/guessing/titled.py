@@ -61,6 +61,7 @@ _AT_THRESHOLD = frozenset(
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
+_FORMS = frozenset({"micro", "weighted"})  # beside which macro is another form, not a mean
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _BRIER = re.compile(r"bs\W*", re.IGNORECASE)
@@ -280,6 +281,9 @@ def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
     for column, (metric, what) in means.items():
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
+        of_a_set |= plain(what) == "macro" and not _FORMS.isdisjoint(
+            plain(other) for name, other in roles.measured.values() if name == metric
+        )
         of_a_set |= (metric, what) in spreads.values() and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
