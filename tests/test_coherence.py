@@ -722,6 +722,23 @@ def test_who_beats_the_leader_on_several_sets_is_named_once():
     assert "msp's lead depends on the outlier set: gen beats it on svhn and dtd." in texts
 
 
+@pytest.mark.parametrize(("many", "told"), [(4, "."), (6, ", and 2 more detectors on others.")])
+def test_those_who_beat_the_leader_and_are_not_named_are_counted(many, told):
+    """Each of the others is ahead on a set of its own."""
+    rng = np.random.default_rng(0)
+    sets = ("svhn", "dtd", "lsun", "isun", "places", "mnist")[:many]
+    others = ("gen", "knn", "vim", "ash", "odin", "react")[:many]
+    lines = [
+        {"method": n, "dataset": s, "seed": r,
+         "AUROC": (0.8 if n == "msp" else 0.9 if others.index(n) == place else 0.6)
+         + rng.normal(0, 0.002)}
+        for n in ("msp", *others) for place, s in enumerate(sets) for r in range(5)
+    ]  # fmt: skip
+    texts = [claim.text for claim in analyze(pd.DataFrame(lines))[0].claims]
+    (text,) = [own for own in texts if own.startswith("msp's lead depends on the outlier set")]
+    assert text.endswith(f"; ash beats it on isun{told}")
+
+
 def test_metrics_agree_about_those_that_have_all_of_them():
     """vim is first by AUROC and has no FPR95: who is first by both is another question."""
     rng = np.random.default_rng(0)
