@@ -99,11 +99,12 @@ def also_over_runs(sets: Pairwise, runs: Pairwise, many: int) -> Pairwise:
     """Compare by data sets as training runs, the same on all sets, allow, too.
 
     What a run does to a detector may be alike on all sets, which differences between sets do not
-    show: with such runs, sets alone would tell equal detectors apart in up to 98% of simulated
+    show: with such runs, sets alone would tell equal detectors apart in up to 97% of simulated
     tables. So a difference must stand out from both, and of each pair the larger p-value counts.
-    Nobody is then ahead on other data sets who is not after retraining on these: at most 5% of
-    tables of equal detectors are wrong in either scope (a fixed sequence of tests). Two runs
-    (`many`) decide nothing: errors are then no smaller than the largest over runs of any pair.
+    Nobody is then ahead on other data sets who is not after retraining on these: at most 5.5% of
+    tables of equal detectors are wrong in either scope (a fixed sequence of tests), as far as
+    simulations tell. Two runs (`many`) decide nothing: errors are then no smaller than the largest
+    over runs of any pair.
     """
     if many < FEWEST_RUNS:
         error = np.full_like(sets.error, runs.error.max())
