@@ -556,16 +556,23 @@ def test_the_declared_detector_is_not_told_apart_by_two_rules():
         check_differences(finding)
 
 
-def test_only_the_ranking_says_how_certain_means_are():
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_only_the_ranking_says_how_certain_means_are(seeds):
+    """Over data sets alone the lead is significant with 3 seeds, too; over the seeds it is not."""
     rng = np.random.default_rng(1)
     noise = {"msp": 0.012, "knn": 0.006, "vim": 0.02}
     frame = pd.DataFrame([
         {"method": n, "id_dataset": f"data{s}", "seed": r, "AUROC": mean + rng.normal(0, noise[n])}
         for n, mean in {"msp": 0.93, "knn": 0.9, "vim": 0.89}.items()
-        for s in range(5) for r in range(5)
+        for s in range(5) for r in range(seeds)
     ])  # fmt: skip
     found = {finding.protocol: finding for finding in analyze(frame)}
-    assert found["ranking"].answer.startswith("Use msp: significantly ahead")
+    first, answer = found["ranking"].claims[0], found["ranking"].answer
+    if seeds == 3:
+        assert first.verdict == "undecided" and first.text.endswith("it is not separable from vim.")
+        assert answer.startswith("Use msp: vim cannot be ruled out with 5 data sets and 3 runs")
+    else:
+        assert first.verdict == "holds" and answer.startswith("Use msp: significantly ahead")
     assert "knn varies least" in found["robustness"].answer
     assert found["robustness"].answer.endswith(" msp has a better mean AUROC here.")
 
@@ -720,6 +727,23 @@ def test_who_beats_the_leader_on_several_sets_is_named_once():
     ]  # fmt: skip
     texts = [claim.text for claim in analyze(pd.DataFrame(lines))[0].claims]
     assert "msp's lead depends on the outlier set: gen beats it on svhn and dtd." in texts
+
+
+@pytest.mark.parametrize(("many", "told"), [(4, "."), (6, ", and 2 more detectors on others.")])
+def test_those_who_beat_the_leader_and_are_not_named_are_counted(many, told):
+    """Each of the others is ahead on a set of its own."""
+    rng = np.random.default_rng(0)
+    sets = ("svhn", "dtd", "lsun", "isun", "places", "mnist")[:many]
+    others = ("gen", "knn", "vim", "ash", "odin", "react")[:many]
+    lines = [
+        {"method": n, "dataset": s, "seed": r,
+         "AUROC": (0.8 if n == "msp" else 0.9 if others.index(n) == place else 0.6)
+         + rng.normal(0, 0.002)}
+        for n in ("msp", *others) for place, s in enumerate(sets) for r in range(5)
+    ]  # fmt: skip
+    texts = [claim.text for claim in analyze(pd.DataFrame(lines))[0].claims]
+    (text,) = [own for own in texts if own.startswith("msp's lead depends on the outlier set")]
+    assert text.endswith(f"; ash beats it on isun{told}")
 
 
 def test_metrics_agree_about_those_that_have_all_of_them():

@@ -223,3 +223,19 @@ def test_weighing_conditions_keeps_p_values_and_covers_the_mean():
         low, high = found.intervals(0.95)[0][1:]
         covered += low <= 0.8 <= high
     assert covered >= 95
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-16, -1e-16])
+def test_detectors_with_the_same_weighted_mean_differ_by_chance_not_by_nothing(rounding):
+    """2 runs with adam and 5 with sgd, in nearly all of which the two are 20 points apart."""
+    counts = {"adam": 2, "sgd": 5}
+    runs = [{"optimizer": o, "seed": s} for o, n in counts.items() for s in range(n)]
+    units = OuterUnits.of(runs, [Factor("optimizer"), Factor("seed", "repeat")])
+    first = np.array([0.9, 0.7, 0.9, 0.7, 0.9, 0.7, 0.8])
+    values = np.array([first, 1.6 - first])
+    summaries = weighted_summaries(values, units.weights, list(counts.values()))
+    means = units.mean(values) + np.array([rounding, 0.0])
+    plain = units.compared(values, from_values)
+    found = difference(with_weighted_means(plain, means, summaries, (0.0, 1.0)), 0, 1)
+    assert found.value == pytest.approx(0.0) and found.p_value == pytest.approx(1.0)
+    assert 0.1 < found.high - found.low < np.inf

@@ -70,8 +70,10 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         for name, other in beaten.items():
             by_winner.setdefault(other, []).append(name)
         parts = [f"{other} beats it on {few(own, word)}" for other, own in by_winner.items()]
-        text = f"{leader}'s lead depends on the {word}: {'; '.join(parts[:SHOWN])}."
-        return [Claim(text, "flips", evidence)]
+        text = f"{leader}'s lead depends on the {word}: {'; '.join(parts[:SHOWN])}"
+        more = len(parts) - SHOWN
+        text += f", and {count(more, 'more detector')} on others" if more > 0 else ""
+        return [Claim(f"{text}.", "flips", evidence)]
     where = few([f"{name} ({other})" for name, other in ahead.items()], word)
     text = f"Another detector has a better mean {subject.metric} than {leader} on {where}, but not "
     leaves_open = f"whether another detector is better on {where}"
