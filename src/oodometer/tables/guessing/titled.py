@@ -281,9 +281,8 @@ def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
     for column, (metric, what) in means.items():
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
-        of_a_set |= plain(what) == "macro" and not _FORMS.isdisjoint(
-            plain(other) for name, other in roles.measured.values() if name == metric
-        )
+        beside = {plain(other) for name, other in roles.measured.values() if name == metric}
+        of_a_set |= plain(what) == "macro" and len(beside) == 1 and beside <= _FORMS
         of_a_set |= (metric, what) in spreads.values() and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
