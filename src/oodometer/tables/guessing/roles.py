@@ -101,7 +101,7 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             chosen[COLUMNS] = role
             continue
         if is_metric and column != ALL and (others := _others(column, frame)):
-            chosen |= dict.fromkeys(others, "ignore")
+            chosen = dict.fromkeys(others, "ignore") | chosen  # what the user says counts
             column = ALL
         if column not in frame.columns and not (column == ALL and is_metric):
             raise unknown("column", column, frame.columns)
