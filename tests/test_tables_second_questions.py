@@ -1,8 +1,13 @@
 """What the user says already counts, and what a question offers next is taken."""
 
+import io
+
+import pandas as pd
 import pytest
 
+from oodometer.errors import UserError
 from oodometer.tables import read_results
+from oodometer.tables.frames.glued import with_crossed_names
 
 
 def read(tmp_path, content, columns=""):
@@ -32,3 +37,44 @@ def test_a_pattern_leaves_detectors_that_are_numbers(tmp_path, said):
     lines = [f"{s},0.{n}1,0.{n}2,0.3{n}" for n, s in enumerate(("0.5", "1.5", "2.5"), 5)]
     found = read(tmp_path, "\n".join(["score,svhn acc,lsun acc,ece", *lines]), said)
     assert set(found.results[0].detectors) == {"0.5", "1.5", "2.5"}
+
+
+CROSSED = "\n".join(
+    ["name,AUROC", *(f"{a} {d},0.{n}{n + 3}" for n, (a, d) in
+                     enumerate(((a, d) for a in ("foo", "bar") for d in ("msp", "energy")), 3))]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("title", ["dataset", "Data set"])
+def test_names_are_not_parted_into_a_column_that_exists(title):
+    pairs = [(a, d, s) for a, s in (("svhn", "cifar10"), ("lsun", "cifar100")) for d in
+             ("msp", "energy")]  # fmt: skip
+    lines = [f"{a} {d},{s},0.{n}1" for n, (a, d, s) in enumerate(pairs, 5)]
+    frame = pd.read_csv(io.StringIO("\n".join([f"name,{title},AUROC", *lines])), dtype=str)
+    assert with_crossed_names(frame, "", []).equals(frame)
+
+
+def test_a_second_part_of_names_is_not_written_over():
+    frame = pd.read_csv(io.StringIO(CROSSED), dtype=str).assign(**{"name.1": list("abab")})
+    assert with_crossed_names(frame, "condition=name.1", []).equals(frame)
+
+
+def test_names_are_parted_whatever_else_is_said_of_them(tmp_path):
+    with pytest.raises(UserError, match=r"condition=name\.1"):
+        read(tmp_path, CROSSED)
+    for said in ("condition=name.1", "condition=name.1, detector=name"):
+        found = read(tmp_path, CROSSED, said)
+        assert set(found.results[0].detectors) == {"msp", "energy"}
+        assert kinds(found) == {"name.1": "condition"}
+    whole = read(tmp_path, CROSSED, "detector=name")
+    assert len(whole.results[0].detectors) == 4
+    known = CROSSED.replace("foo", "svhn").replace("bar", "lsun")
+    found = read(tmp_path, known, "ood=dataset, detector=name")
+    assert set(found.results[0].frame["ood"]) == {"svhn", "lsun"}
+
+
+def test_titles_with_commas_are_asked_about_once(tmp_path):
+    text = CROSSED.replace("name", '"na,me"')
+    with pytest.raises(UserError, match=r"condition=na,me\.1"):
+        read(tmp_path, text)
+    assert kinds(read(tmp_path, text, "condition=na,me.1")) == {"na,me.1": "condition"}
