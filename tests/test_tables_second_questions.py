@@ -1,6 +1,7 @@
 """What the user says already counts, and what a question offers next is taken."""
 
 import io
+import re
 
 import pandas as pd
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.frames.glued import with_crossed_names
+from oodometer.tables.guessing.roles import role_of
 
 
 def read(tmp_path, content, columns=""):
@@ -78,3 +80,23 @@ def test_titles_with_commas_are_asked_about_once(tmp_path):
     with pytest.raises(UserError, match=r"condition=na,me\.1"):
         read(tmp_path, text)
     assert kinds(read(tmp_path, text, "condition=na,me.1")) == {"na,me.1": "condition"}
+
+
+@pytest.mark.parametrize("others", [["SVHN"], ["value svhn", "value lsun"]])
+@pytest.mark.parametrize("said", ["", "higher=*", "accuracy=*"])
+def test_numbers_that_nothing_names_decide_as_offered(tmp_path, others, said):
+    numbers = ([0.61, 0.72, 0.4], [0.55, 0.31, 0.8], [0.47, 0.83, 0.6])
+    rows = [map(str, line[: 1 + len(others)]) for line in numbers]
+    lines = [",".join([m, *row]) for m, row in zip(("MSP", "Energy", "KNN"), rows, strict=True)]
+    text = "\n".join([",".join(["method", "value", *others]), *lines])
+    with pytest.raises(UserError, match="say which decides|if it decides") as asked:
+        read(tmp_path, text, said)
+    assert ("(or lower=)" in str(asked.value)) == (said == "")
+    offered = re.findall(r'--columns "(.*?)"', str(asked.value))
+    found = read(tmp_path, text, offered[0]).results
+    assert len(offered) == 2 and len(found) == 1
+    assert set(found[0].frame["value"]) == {0.61, 0.55, 0.47}
+
+
+def test_a_qualified_metric_is_offered_by_its_role():
+    assert role_of("clean accuracy") == "accuracy" and role_of("value") == "higher"

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError, nearest, unknown
 from oodometer.factors import Kind
-from oodometer.tables.vocabulary.measures import MEASURES, Measure, measure_called, metric_named
+from oodometer.tables.vocabulary.measures import (
+    MEASURES,
+    Measure,
+    base_metric,
+    measure_called,
+    metric_named,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,6 +173,15 @@ def _unknown_role(role: str, column: str, allowed: Sequence[str], *, is_column: 
         f"Unknown role of a column '{role}'.{hint} Known: {', '.join((*SINGLE, *MANY))}, and the "
         "names of metrics, such as auroc, fpr95, accuracy, rmse."
     )
+
+
+def role_of(metric: str) -> str:
+    """Return the role of columns of a metric; of one that nothing names, higher is better.
+
+    >>> role_of("@4 balanced accuracy"), role_of("value")
+    ('balanced_accuracy', 'higher')
+    """
+    return "higher" if metric == UNNAMED else base_metric(metric).replace(" ", "_")
 
 
 def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
