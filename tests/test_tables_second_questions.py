@@ -5,11 +5,13 @@ import re
 
 import pandas as pd
 import pytest
+from growth import calls_per_piece
 
 from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.frames.glued import with_crossed_names
-from oodometer.tables.guessing.roles import role_of
+from oodometer.tables.guessing.roles import Roles, role_of
+from oodometer.tables.guessing.titled import titled_results
 
 
 def read(tmp_path, content, columns=""):
@@ -100,3 +102,13 @@ def test_numbers_that_nothing_names_decide_as_offered(tmp_path, others, said):
 
 def test_a_qualified_metric_is_offered_by_its_role():
     assert role_of("clean accuracy") == "accuracy" and role_of("value") == "higher"
+
+
+@pytest.mark.parametrize("title", ["foo{}x mean acc", "foo{}x acc"])
+def test_every_title_of_many_is_read_once(title):
+    def work(size):
+        titles = [title.format(number) for number in range(size)]
+        frame = pd.DataFrame({name: ["0.5", "0.6"] for name in titles})
+        titled_results(frame, titles, Roles(), None)
+
+    assert calls_per_piece(work, 60) < 1.3 * calls_per_piece(work, 15)
