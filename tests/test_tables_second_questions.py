@@ -10,6 +10,7 @@ from growth import calls_per_piece
 from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.frames.glued import with_crossed_names
+from oodometer.tables.frames.unfolding import unfolded
 from oodometer.tables.guessing.roles import Roles, role_of
 from oodometer.tables.guessing.titled import titled_results
 
@@ -112,3 +113,13 @@ def test_every_title_of_many_is_read_once(title):
         titled_results(frame, titles, Roles(), None)
 
     assert calls_per_piece(work, 60) < 1.3 * calls_per_piece(work, 15)
+
+
+@pytest.mark.parametrize(("title", "pairs"), [("AUROC", "FPR95/AUROC"), ("LSUN (FPR95/AUROC)", "")])
+def test_cells_of_columns_that_are_ignored_stay_whole(title, pairs):
+    kept = "SVHN" if pairs else "SVHN (FPR95/AUROC)"
+    lines = ["MSP,40.1 / 91.2,41.3 / 90.1", "KNN,20.1 / 95.2,21.3 / 94.1"]
+    table = pd.read_csv(io.StringIO("\n".join([f"method,{title},{kept}", *lines])), dtype=str)
+    found = unfolded(table, [], "", pairs, f"detector=method, ignore={title}")
+    assert list(found.columns) == ["method", title, "SVHN FPR95", "SVHN AUROC"]
+    assert list(found[title]) == list(table[title])
