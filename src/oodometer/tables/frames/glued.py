@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.guessing.roles import Roles, option
+from oodometer.tables.guessing.roles import PARTS, Roles, option
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.names import (
     DATA_WORDS,
@@ -67,7 +67,7 @@ def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
     chosen = _columns_in(said)
     for column in map(str, frame.columns):
         texts = frame[column]
-        if column in chosen or numeric_share(texts) > 0 or not texts.is_unique:
+        if numeric_share(texts) > 0 or not texts.is_unique:
             continue
         pairs = [tuple(name.rsplit(" ", 1)) for name in texts]
         if not all(len(pair) == 2 for pair in pairs) or not _are_of_detectors(pairs):
@@ -75,6 +75,10 @@ def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
         others, detectors = ([pair[side] for pair in pairs] for side in (0, 1))
         known = any(map(is_data, others)) and not any(map(is_model, others))
         new = _DATASET if known else f"{column}.1"
+        if plain(new) in map(plain, frame.columns):
+            return frame
+        if column in chosen and new not in chosen:  # names are whole, as the user says
+            continue
         if known:
             read = f"{detectors[0]} on {others[0]}"
             notes.append(
@@ -93,7 +97,7 @@ def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
 
 def _columns_in(said: str) -> set[str]:
     """Return the columns of which the user says what they are."""
-    return {part.partition("=")[2].strip() for part in said.split(",")}
+    return {part.partition("=")[2].strip() for part in PARTS.split(said)}
 
 
 def _are_of_detectors(pairs: Sequence[tuple[str, ...]]) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED
+from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, PARTS
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
     INCIDENTAL,
@@ -40,17 +40,24 @@ _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
 def unfolded(
-    frame: pd.DataFrame, notes: list[str], about: str = "", pairs: str = ""
+    frame: pd.DataFrame, notes: list[str], about: str = "", pairs: str = "", said: str = ""
 ) -> pd.DataFrame:
     """Return a table in which every cell holds one number or name, or a mean with its spread.
 
     `about` is the text around the table, which may say what pairs of numbers are, unless the user
-    says it: `pairs`, such as FPR95/AUROC.
+    says it: `pairs`, such as FPR95/AUROC. Columns that are ignored as `said` stay as they are.
     """
-    frame = _with_metrics(_split_searches(frame, notes), about, pairs)
-    frame = _split_pairs(_with_spreads(frame, notes), notes)
+    ignored = _ignored_in(said)
+    frame = _with_metrics(_split_searches(frame, notes), about, pairs, ignored)
+    frame = _split_pairs(_with_spreads(frame, notes), notes, ignored)
     frame = _split_keys(_split_tuples(frame, notes), notes)
     return _join_statistics(_name_by_marks(_split_arrows(frame, notes), notes), notes)
+
+
+def _ignored_in(said: str) -> set[str]:
+    """Return the columns that the user says to ignore."""
+    parts = ([piece.strip() for piece in part.partition("=")] for part in PARTS.split(said))
+    return {column for role, _, column in parts if role == IGNORED}
 
 
 def _split_searches(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -72,7 +79,9 @@ def _split_searches(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _with_metrics(frame: pd.DataFrame, about: str, pairs: str) -> pd.DataFrame:
+def _with_metrics(
+    frame: pd.DataFrame, about: str, pairs: str, ignored: Collection[str]
+) -> pd.DataFrame:
     """Add to the titles of pairs of numbers what the text above, or the user, calls them."""
     found = (m for m in _PAIR.finditer(about) if _are_metrics("/".join(m.groups())))
     said = pairs or next((f"{match[1]}/{match[2]}" for match in found), "")
@@ -80,7 +89,7 @@ def _with_metrics(frame: pd.DataFrame, about: str, pairs: str) -> pd.DataFrame:
     if not said or (named and not pairs):
         return frame
     two = [c for c in frame.columns if numeric_share(frame[c], pairs=True) > 0.5]
-    two = [c for c in two if numeric_share(frame[c]) < 0.5]
+    two = [c for c in two if numeric_share(frame[c]) < 0.5 and c not in ignored]
     if not two and pairs:
         raise UserError(f"--columns {pairs}={ALL}: no column holds cells of two numbers.")
     names = said.split("/")
@@ -120,12 +129,13 @@ def _mean_with_spread(text: str, is_variance: bool) -> str:
     return f"{mean:g}±{spread**0.5 if is_variance and spread >= 0 else spread:g}"
 
 
-def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _split_pairs(frame: pd.DataFrame, notes: list[str], ignored: Collection[str]) -> pd.DataFrame:
     """Split columns such as SVHN (FPR95/AUROC) with cells such as 40.1/91.2."""
     import pandas as pd
 
     columns = {title: frame[title].tolist() for title in map(str, frame.columns)}
-    parts = {title: _by_metric(title, texts) for title, texts in columns.items() if "/" in title}
+    several = [title for title in columns if "/" in title and title not in ignored]
+    parts = {title: _by_metric(title, columns[title]) for title in several}
     split = [title for title, found in parts.items() if found]
     if not split:
         return frame

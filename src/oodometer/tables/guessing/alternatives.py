@@ -10,7 +10,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly
-from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles
+from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import (
     base_metric,
@@ -187,13 +187,13 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
             continue
         is_mean = _is_mean(frame, bare[0], parts)
         if metric == main and not is_mean and not roles.main:
-            role = metric.replace(" ", "_")
-            over_all = roles.option(**{role: bare[0]})
+            held = "results" if metric == UNNAMED else metric
+            over_all = _only(bare[0], parts, metric, roles)
             if len(parts) == 1:
                 raise UserError(
-                    f"'{bare[0]}' and '{parts[0]}' both hold {metric}, of different data or in "
+                    f"'{bare[0]}' and '{parts[0]}' both hold {held}, of different data or in "
                     f"different forms: say which decides, with {over_all} or "
-                    f"{roles.option(**{role: parts[0]})}."
+                    f"{_only(parts[0], bare, metric, roles)}."
                 )
             shown = ", ".join(f"'{part}'" for part in parts[:_SHOWN])
             raise UserError(
@@ -204,6 +204,13 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
         for column in parts if decides else bare:
             del roles.measured[column]
             roles.ignored[column] = why
+
+
+def _only(column: str, others: Sequence[str], metric: str, roles: Roles) -> str:
+    """Write the option by which one column decides, where the user may have said what all are."""
+    if ALL in roles.chosen:
+        return roles.option(ignore=", ignore=".join(others))
+    return f"{roles.option(**{role_of(metric): column})}{' (or lower=)' * (metric == UNNAMED)}"
 
 
 def _require_no_reference(frame: pd.DataFrame, roles: Roles) -> None:
@@ -220,7 +227,7 @@ def _require_no_reference(frame: pd.DataFrame, roles: Roles) -> None:
     if len(frame) < _FEWEST or len(columns) != 2 or len(same) != 1:
         return
     other = next(c for c in columns if c not in same)
-    role = main.replace(" ", "_") if main != UNNAMED else "higher"
+    role = role_of(main)
     raise UserError(
         f"'{same[0]}' is {frame[same[0]].iloc[0]} on every line: if the names in '{lines}' are "
         f"compared by '{other}', use {roles.option(detector=lines, **{role: other})}; if they are "
@@ -252,7 +259,7 @@ def require_agreeing_arrows(roles: Roles) -> None:
     against = [column for column in columns if wrong in column and right not in column]
     if higher is None or not against or any(right in column for column in columns):
         return
-    role = main.replace(" ", "_")
+    role = role_of(main)
     slip = roles.option(**{role: f", {role}=".join(against)})
     other = roles.option(**{"lower" if higher else "higher": against[0]})
     raise UserError(
@@ -309,5 +316,5 @@ def _listed(forms: Collection[str]) -> str:
 
 
 def _options(forms: Mapping[str, str], main: str, roles: Roles) -> str:
-    role = "higher" if main == UNNAMED else main.replace(" ", "_")
+    role = role_of(main)
     return " or ".join(roles.option(**{role: column}) for column in list(forms)[:_SHOWN])

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError, nearest, unknown
 from oodometer.factors import Kind
-from oodometer.tables.vocabulary.measures import MEASURES, Measure, measure_called, metric_named
+from oodometer.tables.vocabulary.measures import (
+    MEASURES,
+    Measure,
+    base_metric,
+    measure_called,
+    metric_named,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +31,7 @@ COLUMNS = "\0columns"  # instead of a column: the titles of those with results
 UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
-_PARTS = re.compile(r",(?=\s*[\w/@.-]+\s*=)|,\s*$")  # titles may hold commas
+PARTS = re.compile(r",(?=\s*[\w/@.-]+\s*=)|,\s*$")  # titles may hold commas
 _PAIRS = re.compile(r"[\w@.-]+(?:/[\w@.-]+)+\s*=\s*\*")  # MSE/MAE=*, ROC-AUC/FPR@95=*
 
 
@@ -87,7 +93,7 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
     """
     allowed = [*SINGLE, *MANY, *(name.replace(" ", "_") for name in MEASURES)]
     chosen: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in _PARTS.split(text))):
+    for part in filter(None, (part.strip() for part in PARTS.split(text))):
         role, equals, column = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise UserError(f"--columns takes role=column, such as detector=Method; got '{part}'.")
@@ -101,7 +107,7 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             chosen[COLUMNS] = role
             continue
         if is_metric and column != ALL and (others := _others(column, frame)):
-            chosen |= dict.fromkeys(others, "ignore")
+            chosen = dict.fromkeys(others, "ignore") | chosen  # what the user says counts
             column = ALL
         if column not in frame.columns and not (column == ALL and is_metric):
             raise unknown("column", column, frame.columns)
@@ -137,7 +143,7 @@ def parted_pairs(text: str) -> tuple[str, str]:
     >>> parted_pairs("higher/ignore=*")
     ('higher/ignore', 'higher=*')
     """
-    parts = [part.strip() for part in _PARTS.split(text)]
+    parts = [part.strip() for part in PARTS.split(text)]
     named = [part for part in parts if _PAIRS.fullmatch(part)]
     if not named:
         return "", text
@@ -169,9 +175,18 @@ def _unknown_role(role: str, column: str, allowed: Sequence[str], *, is_column: 
     )
 
 
+def role_of(metric: str) -> str:
+    """Return the role of columns of a metric; of one that nothing names, higher is better.
+
+    >>> role_of("@4 balanced accuracy"), role_of("value")
+    ('balanced_accuracy', 'higher')
+    """
+    return "higher" if metric == UNNAMED else base_metric(metric).replace(" ", "_")
+
+
 def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
     """Join the columns that ``detector=Training+Method`` names into one of that title."""
-    for part in _PARTS.split(text):
+    for part in PARTS.split(text):
         name = part.partition("=")[2].strip()
         if "+" not in name or titles.get(name, name) in frame.columns:
             continue
@@ -203,7 +218,7 @@ def option(said: str = "", /, **chosen: str) -> str:
     taken = {(column, column == ALL and role in WIDE) for role, column in chosen.items()}
     kept = [
         part.strip()
-        for part in _PARTS.split(said)
+        for part in PARTS.split(said)
         if (pair := [piece.strip() for piece in part.partition("=")])[2]
         and ("/" in pair[0] or (pair[2], pair[2] == ALL and pair[0] in WIDE) not in taken)
         and not (pair[0] in SINGLE and pair[0] in chosen)

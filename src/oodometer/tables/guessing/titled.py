@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of an unknown column"
 _MOST_PARTS = 10  # columns of which some may have a mean
+_MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
 _SETS = OOD_TITLES | ID_TITLES
 _ATTACKS = frozenset(
@@ -65,7 +66,7 @@ _FORMS = frozenset({"micro", "weighted"})  # beside which macro is another form,
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _BRIER = re.compile(r"bs\W*", re.IGNORECASE)
-_Named = dict[str, tuple[str, str]]  # column -> metric, of what
+_Named = dict[str, tuple[str, str]]  # column -> metric, or which statistic, of what
 
 
 def titled_results(
@@ -112,7 +113,9 @@ def _by_statistic(
     """Tell values, means, spreads and best values apart; leave out what is not to be read."""
     kinds: dict[str, _Named] = {"value": {}, "mean": {}, "spread": {}, "best": {}}
     chosen = {metric for metric, _ in roles.measured.values()}
-    inside = {metric for c, metric in named.items() if plain(_statistic_of(c)[1]) in INSIDE}
+    said: _Named = {c: _statistic_of(c) for c in named}
+    inside = {metric for c, metric in named.items() if plain(said[c][1]) in INSIDE}
+    alike = {m: {c: said[c] for c in named if named[c] == m} for m in {*named.values()}}
     for column, metric in named.items():
         statistic, what = _statistic_of(column, beside_inside=metric in inside)
         if metric == "" or (metric in GENERAL and not general):
@@ -120,9 +123,9 @@ def _by_statistic(
                 roles.ignored[column] = OTHER_METRIC
         elif metric in chosen:
             roles.ignored[column] = f"--columns names {metric}"
-        elif statistic not in kinds and _is_named(frame, column, named):
+        elif statistic not in kinds and _is_named(frame, column, alike[metric]):
             kinds["value"][column] = (metric, what)
-        elif statistic == "mean" and _is_called_mean(frame, column, named):
+        elif statistic == "mean" and _is_called_mean(frame, column, alike[metric]):
             kinds["value"][column] = (metric, without_metric(column))
         elif statistic not in kinds:
             roles.ignored[column] = OTHER_STATISTIC
@@ -131,25 +134,25 @@ def _by_statistic(
     return kinds
 
 
-def _is_named(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> bool:
+def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
     """Whether what is called like a statistic, such as Delta, is one of those with results."""
-    words = [word for word in _statistic_of(column)[1].split() if not is_qualifier(word)]
+    words = [word for word in alike[column][1].split() if not is_qualifier(word)]
     if plain("".join(words)) not in SUMMARIES:
         return False
-    alike = [c for c, metric in named.items() if metric == named[column] and c != column]
-    return is_one_of(frame, column, [c for c in alike if _statistic_of(c)[1]])
+    return is_one_of(frame, column, [c for c, (_, what) in alike.items() if what and c != column])
 
 
-def _is_called_mean(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> bool:
+def _is_called_mean(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
     """Whether what ends in a word for means, such as 10-NN mean, is one of those with results."""
-    what = _statistic_of(column)[1]
+    what = alike[column][1]
     words = without_metric(column).split()
     if not what or is_average(what) or plain(words[-1]) not in MEANS:
         return False
-    kinds = {c: _statistic_of(c) for c, metric in named.items() if metric == named[column]}
-    others = [c for c, (kind, said) in kinds.items() if kind == "value" and said]
-    paired = any(kind != "value" and c != column for c, (kind, _) in kinds.items())
-    if paired or len(others) > _MOST_PARTS or not is_one_of(frame, column, others):
+    if any(kind != "value" and c != column for c, (kind, _) in alike.items()):
+        return False
+    frame = frame.head(_MOST_ROWS)
+    others = [c for c, (kind, said) in alike.items() if kind == "value" and said]
+    if len(others) > _MOST_PARTS or not is_one_of(frame, column, others):
         return False
     table = {c: np.array([value_of(text) for text in frame[c]]) for c in (column, *others)}
     sizes = range(2, len(others) + 1)
@@ -338,18 +341,20 @@ def _forget_form(
 
 def _name_qualified(roles: Roles, spreads: _Named) -> None:
     """Take clean and robust accuracy for two metrics, not for one on two data sets."""
-    known = {key for key in roles.measured.values() if key[0] not in roles.own}
+    known = dict.fromkeys(key for key in roles.measured.values() if key[0] not in roles.own)
     names: dict[tuple[str, str], str] = {}
-    for metric, what in known:
-        others = [w for m, w in known if m == metric and w != what]
-        mixed = metric in GENERAL and _are_forms([what, *others])
-        of_sets = sum(bool(w) and not is_qualifier(w) for w in others) > 1 and not mixed
-        alone = metric in GENERAL and not is_set(what) and not others
-        if what and (alone or mixed or is_qualifier(what, of_sets=of_sets)):
-            name = f"{what.casefold()} {metric}" if others else metric
-            names[metric, what] = name
-            if others:
-                roles.own[name] = MEASURES[metric]._replace(name=name)
+    for metric in dict.fromkeys(metric for metric, _ in known):
+        whats = [what for own, what in known if own == metric]
+        mixed = metric in GENERAL and _are_forms(whats)
+        sets = {what for what in whats if what and not is_qualifier(what)}
+        for what in filter(None, whats):
+            of_sets = len(sets) - (what in sets) > 1 and not mixed
+            alone = metric in GENERAL and not is_set(what) and len(whats) == 1
+            if alone or mixed or is_qualifier(what, of_sets=of_sets):
+                name = f"{what.casefold()} {metric}" if len(whats) > 1 else metric
+                names[metric, what] = name
+                if len(whats) > 1:
+                    roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
         columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
 
