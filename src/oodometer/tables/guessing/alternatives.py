@@ -39,7 +39,21 @@ _OF_CLASSIFIERS = frozenset(
 )  # fmt: skip
 _ONE_SIDED = frozenset({"precision", "recall", "specificity"})
 _AT_RANK = re.compile(r"(\S*@\d+)(\s\S)?")  # of a ranking: R@5, recall@10 de
+_ATTACKS = frozenset(
+    {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
+)
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
+
+
+def require_detection(named: Mapping[str, tuple[str, str]], roles: Roles) -> None:
+    """Ask which is better where an AUROC is that of an attack, which should fail."""
+    for column, (metric, what) in named.items():
+        if metric == "auroc" and not _ATTACKS.isdisjoint(map(plain, what.split())):
+            raise UserError(
+                f"'{column}' seems to be the AUROC of an attack: say which is better with "
+                f"{roles.option(lower=column)} or {roles.option(higher=column)}, or name another "
+                "column."
+            )
 
 
 def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:

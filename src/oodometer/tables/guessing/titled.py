@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, value_of
+from oodometer.tables.guessing.alternatives import require_detection
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
@@ -51,9 +51,6 @@ _MOST_PARTS = 10  # columns of which some may have a mean
 _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
 _SETS = OOD_TITLES | ID_TITLES
-_ATTACKS = frozenset(
-    {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
-)
 _TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
 _RATES = frozenset({"fpr95", "tnr95"})
 _AT_THRESHOLD = frozenset(
@@ -88,7 +85,7 @@ def titled_results(
     named = _with_errors(frame, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(frame, named, roles, general)
-    _require_detection(kinds["value"] | kinds["mean"], roles)
+    require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
@@ -243,17 +240,6 @@ def _statistic_of(
         return "other", what
     bare = what.removesuffix(" macro") if _MACRO.search(column) else what  # SVHN macro F1
     return ("mean" if said & MEANS or is_average(bare) else "value"), what
-
-
-def _require_detection(named: _Named, roles: Roles) -> None:
-    """Ask which is better where an AUROC is that of an attack, which should fail."""
-    for column, (metric, what) in named.items():
-        if metric == "auroc" and not _ATTACKS.isdisjoint(map(plain, what.split())):
-            raise UserError(
-                f"'{column}' seems to be the AUROC of an attack: say which is better with "
-                f"{roles.option(lower=column)} or {roles.option(higher=column)}, or name another "
-                "column."
-            )
 
 
 def _choose_bests(roles: Roles, bests: _Named) -> None:
