@@ -142,8 +142,7 @@ def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
 def _is_called_mean(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
     """Whether what ends in a word for means, such as 10-NN mean, is one of those with results."""
     what = alike[column][1]
-    words = without_metric(column).split()
-    if not what or is_average(what) or plain(words[-1]) not in MEANS:
+    if not what or is_average(what) or plain(without_metric(column).split()[-1]) not in MEANS:
         return False
     if any(kind != "value" and c != column for c, (kind, _) in alike.items()):
         return False
@@ -337,10 +336,8 @@ def _name_qualified(roles: Roles, spreads: _Named) -> None:
             of_sets = len(sets) - (what in sets) > 1 and not mixed
             alone = metric in GENERAL and not is_set(what) and len(whats) == 1
             if alone or mixed or is_qualifier(what, of_sets=of_sets):
-                name = f"{what.casefold()} {metric}" if len(whats) > 1 else metric
-                names[metric, what] = name
-                if len(whats) > 1:
-                    roles.own[name] = MEASURES[metric]._replace(name=name)
+                names[metric, what] = f"{what.casefold()} {metric}" if len(whats) > 1 else metric
+    roles.own |= {n: MEASURES[m]._replace(name=n) for (m, _), n in names.items() if n != m}
     for columns in (roles.measured, spreads):
         columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
 
