@@ -107,7 +107,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame, titles = tidied(table.frame)
     require_no_matrix(frame, columns)
     pairs, roles_said = parted_pairs(columns)
-    frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
+    frame = with_id_sets(unfolded(frame, notes, table.about, pairs, roles_said), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
     frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), notes)
     frame = with_crossed_names(frame, roles_said, notes)
