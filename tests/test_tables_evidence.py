@@ -220,15 +220,6 @@ def test_commas_in_a_table_with_a_line_per_metric(tmp_path, metrics, is_read):
         assert "may be" in asked(tmp_path, text)[0]
 
 
-def test_a_method_called_mean_beyond_the_others_is_not_their_mean(tmp_path):
-    names = ["borda", "mean", "weighted"]
-    values = [".38 .19 .41", ".35 .19 .35", ".35 .20 .41"]
-    rows = [f"{n},{v.replace(' ', ',')}" for n, v in zip(names, values, strict=True)]
-    text = "\n".join(["aggregation,aa acc,bb acc,cc acc", *rows])
-    found = read(tmp_path, text, "detector=aggregation").results[0]
-    assert set(found.detectors) == set(names)
-
-
 def test_what_a_line_above_a_block_of_a_log_names_is_its_key(tmp_path):
     blocks = [f"Results for Target: {n}\nAccuracy: 0.9{k}\nF1 Score: 0.9{k}\nG-mean: 0.9\n"
               for k, n in enumerate(("2S1", "BMP2", "T72"))]  # fmt: skip

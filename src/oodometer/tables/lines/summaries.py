@@ -100,7 +100,8 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
     if not is_mere_average(name):  # trimmed_mean: a mean only if its numbers are
         return not _is_mean_of_some(table[here][0], table, int(np.flatnonzero(here)[0]))
     far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
-    return bool(beyond.any()) or (len(own) >= _FEWEST and bool(far.all()))
+    with_all_parts = plain(name) == "all" and bool(beyond.any())  # the whole of an ablation
+    return with_all_parts or (len(own) >= _FEWEST and bool(far.all()))
 
 
 def _is_over_groups(name: str, names: NDArray[np.object_]) -> bool:
