@@ -39,7 +39,7 @@ def require_evidence(frame: pd.DataFrame, roles: Roles) -> None:
     """Ask whether names are compared, where nothing says it but that no others are there."""
     column = roles.detector
     if column is None:
-        _require_titles(frame, roles)
+        _require_titles(roles)
     elif column in frame.columns and column not in roles.chosen and "detector" not in roles.said:
         _require_no_runs(frame, column, roles)
         _require_no_other(frame, column, roles)
@@ -86,7 +86,7 @@ def _require_rows(frame: pd.DataFrame, column: str, roles: Roles) -> None:
     )
 
 
-def _require_titles(frame: pd.DataFrame, roles: Roles) -> None:
+def _require_titles(roles: Roles) -> None:
     """Ask whether titles are compared, if they are words for conditions: Easy, Hard."""
     titles = list(dict.fromkeys(wide_names(roles)))
     data = roles.id or roles.ood

@@ -76,7 +76,7 @@ def titled_results(
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
     if "auroc" in named.values():  # beside it, AP is that of the same curves
         named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
-    if "calibration error" in named.values():  # beside it, BS is no batch size
+    if "calibration error" in named.values():  # beside it, BS is not the batch size
         named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
