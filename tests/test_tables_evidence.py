@@ -203,7 +203,7 @@ def test_epochs_of_a_log_are_not_compared(tmp_path):
 
 def test_scores_called_metrics_in_several_files_are_asked_about(tmp_path):
     for number, name in enumerate(("ASDiv", "svamp")):
-        rows = [f"|{m}|0.{6 + number}{n}|0.02|" for n, m in enumerate(("p-min", "p-true", "sar"))]
+        rows = [f"|{m}|0.{6 + number}{n}|0.02|" for n, m in enumerate(("p-min", "p-sum", "sar"))]
         page = "\n".join(["|Metric|Mean|Std Dev|", "|-|-|-|", *rows])
         (tmp_path / f"{name}_auroc_report.md").write_text(page)
     with pytest.raises(UserError, match="detector=Metric"):

@@ -15,13 +15,13 @@ from oodometer.tables.formats.json_parts import (
     without_means,
     without_summaries,
 )
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
     REPEAT_TITLES,
     is_setting,
     is_surely_detector,
-    names_costs,
 )
 
 _SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",

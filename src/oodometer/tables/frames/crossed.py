@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import numeric_share, read_cell
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import are_outliers_first, is_data, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
@@ -23,7 +24,6 @@ from oodometer.tables.vocabulary.names import (
     is_qualifier,
     is_statistic,
     mentions_setting,
-    names_costs,
 )
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.gains import holds_differences
 from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
 from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.vocabulary.costs import are_costs
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.others import METRIC_TITLES, is_found
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SAMPLES = "number of samples"  # why a column is not used
+COSTS = "what it costs"
 _LOOKED_AT = 100  # lines whose names are taken apart
 _MADE_OF = 0.7  # of the letters of a name that other columns of its line must tell
 
@@ -38,6 +40,8 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = DIFFERENCES
         elif is_found(column):
             roles.ignored[column] = "found in each run"
+        elif _holds_costs(frame, column):
+            roles.ignored[column] = COSTS
         elif are_intervals(frame, column):
             roles.ignored[column] = INTERVALS
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
@@ -49,6 +53,15 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
         else:
             kept.append(column)
     return kept
+
+
+def _holds_costs(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column states amounts of time or memory, of lines that other names tell apart."""
+    if not are_costs([text for text in frame[column] if not is_gap(text)]):
+        return False
+    names = [c for c in frame.columns if c != column and numeric_share(frame[c]) == 0]
+    named = [c for c in names if not are_costs(frame[c].tolist())]
+    return bool(named) and not frame.duplicated(named).any()
 
 
 def _made_of(frame: pd.DataFrame, column: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.aside import set_aside, without_sample_counts
+from oodometer.tables.guessing.aside import COSTS, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import are_decimals, have_numbers, mostly, name_setups
@@ -30,6 +30,7 @@ from oodometer.tables.guessing.stated import stated_results
 from oodometer.tables.guessing.titled import OTHER_METRIC, titled_results
 from oodometer.tables.guessing.unexplained import require_named
 from oodometer.tables.guessing.untitled import untitled_results
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data, is_set
 from oodometer.tables.vocabulary.measures import (
     GENERAL,
@@ -55,7 +56,6 @@ from oodometer.tables.vocabulary.names import (
     is_detector,
     is_model,
     mentions_setting,
-    names_costs,
     names_outliers,
 )
 from oodometer.tables.vocabulary.others import METRIC_TITLES
@@ -120,7 +120,7 @@ def _take_factors(
     known = {column for column, _ in roles.listing()}
     free = [column for column in (*numeric, *words) if column not in known]
     costs = [c for c in free if names_costs(c) and len(frame[c].unique()) > 1]
-    roles.ignored |= dict.fromkeys(costs, "what it costs")
+    roles.ignored |= dict.fromkeys(costs, COSTS)
     require_named(frame, [c for c in free if c in numeric and c not in costs], roles)
     roles.factors += [column for column in free if column not in costs]
 

@@ -17,6 +17,7 @@ from oodometer.tables.guessing.likeness import (
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_set
 from oodometer.tables.vocabulary.measures import GENERAL, base_metric, metric_named
 from oodometer.tables.vocabulary.names import (
@@ -32,7 +33,6 @@ from oodometer.tables.vocabulary.names import (
     is_pretraining,
     is_surely_detector,
     mentions_setting,
-    names_costs,
 )
 from oodometer.tables.vocabulary.others import without_mean_over_outliers
 

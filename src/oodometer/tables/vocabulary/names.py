@@ -21,8 +21,8 @@ ID_TITLES = frozenset(
 # Data sets of either kind: those that classifiers are trained on, or outliers.
 SET_TITLES = frozenset(
     {"dataset", "datasets", "datasetname", "datasetnames", "data", "dataname", "set", "setname",
-     "benchmark", "datensatz", "datensätze", "données", "jeudedonnées", "conjuntodedatos", "データ",
-     "データセット", "数据集", "데이터셋", "corpus"}
+     "benchmark", "bench", "benchmarkname", "datensatz", "datensätze", "données", "jeudedonnées",
+     "conjuntodedatos", "データ", "データセット", "数据集", "데이터셋", "corpus"}
 )  # fmt: skip
 OOD_TITLES = SET_TITLES | frozenset(
     {"ood", "ooddataset", "oodset", "outdataset", "outofdistribution", "outdist", "dout",
@@ -68,8 +68,8 @@ DATA_WORDS = frozenset(
      "patient", "series", "file", "filename", "corruption", "domain", "category", "split", "group",
      "task", "tasks", "groups", "country", "language", "game", "environment", "set", "sets",
      "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks",
-     "day", "weekday", "month", "season", "hour", "gender", "sex", "age", "ethnicity", "race",
-     "subgroup", "subpopulation", "region", "object", "objects"}
+     "bench", "day", "weekday", "month", "season", "hour", "gender", "sex", "age", "ethnicity",
+     "race", "subgroup", "subpopulation", "region", "object", "objects"}
 )  # fmt: skip
 # Words of titles that say nothing about a model.
 INCIDENTAL = frozenset(
@@ -117,6 +117,8 @@ KNOWN_DETECTORS = frozenset(
      "pnml",
      "rankfeat", "react", "relation", "relativemahalanobis", "residual", "rmds", "rotpred",
      "rts", "scale", "scoresvm", "she",
+     "degmat", "eigenscore", "kernellanguageentropy", "lexicalsimilarity", "lexsim", "luq",
+     "predictiveentropy", "ptrue", "selfcheckgpt", "semanticentropy",
      "simplifiedhopfield", "temperaturescaling", "tempscale", "udg", "vae", "vim", "vos", "vra",
      "weightedenergy"}
 )  # fmt: skip
@@ -133,7 +135,12 @@ _FITTED = frozenset(
      "fb", "featurebagging", "gaal", "gmm", "goad", "hbos", "iforest", "inne", "isolationforest",
      "kde", "knn", "loda", "lof", "lscp", "lunar", "mcd", "mogaal", "mp", "neutral", "norma",
      "ocsvm", "oneclasssvm", "pca", "rrcf", "slad", "sod", "sogaal", "sos", "suod", "vae", "xgbod",
-     "localoutlierfactor", "lstm", "cnn", "iforest1", "poly", "damp", "usad", "anomalytransformer"}
+     "localoutlierfactor", "lstm", "cnn", "iforest1", "poly", "damp", "usad", "anomalytransformer",
+     "anomalyclip", "anomalydino", "autoformer", "cflow", "cflowad", "csflow", "dcdetector",
+     "differnet", "dinomaly", "dlinear", "draem", "efficientad", "fastflow", "fedformer",
+     "ganomaly", "gdn", "informer", "itransformer", "lightts", "omnianomaly", "padim", "patchcore",
+     "patchtst", "rd4ad", "reversedistillation", "simplenet", "stfpm", "timesnet", "tranad",
+     "uniad", "winclip"}
 )  # fmt: skip
 # Names of detectors that tables of other things hold, too.
 _GENERIC = frozenset(
@@ -223,14 +230,6 @@ NO_RESULTS = frozenset(
      "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
      "citations"}
 )  # fmt: skip
-# Words of titles of what a method costs, which is neither a result nor a setting.
-_COSTS = frozenset(
-    {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
-     "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
-     "duration", "elapsed", "speedup", "kwh", "usd", "zeit", "laufzeit", "dauer", "temps",
-     "durée", "tiempo", "时间", "耗时", "用时"}
-)  # fmt: skip
-_UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?B)\)?$")  # fit_sec
 
 
 def is_average(title: str) -> bool:
@@ -255,18 +254,6 @@ def is_mere_average(title: str) -> bool:
     signs = title.strip() in ("Ø", "∅") or _MU.match(title) or _ALL.fullmatch(title.strip())
     said = plain(title)
     return said in AVERAGES | _LAST_WORDS or bool(_AVERAGE.fullmatch(said) or signs)
-
-
-def names_costs(title: str) -> bool:
-    """Whether a title is about what a method costs, by its words or the unit at its end.
-
-    >>> names_costs("Train Runtime (hours)"), names_costs("# params"), names_costs("timestep")
-    (True, True, False)
-    >>> names_costs("lda_fit_sec"), names_costs("Train (s)"), names_costs("ViT-S")
-    (True, True, False)
-    """
-    words = words_of(title)
-    return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
 
 
 def is_incidental(title: str) -> bool:
