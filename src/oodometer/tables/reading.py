@@ -38,6 +38,7 @@ from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.evidence import require_evidence
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
+    require_no_listing,
     require_no_matrix,
     require_no_samples,
     require_results,
@@ -109,7 +110,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     pairs, roles_said = parted_pairs(columns)
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs, roles_said), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
-    frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), notes)
+    frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), roles_said, notes)
     frame = with_crossed_names(frame, roles_said, notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
@@ -119,6 +120,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     chosen = parse_columns(roles_said, frame, titles)
     frame = on_test_data(_without_empty_rows(frame, notes), chosen, columns, notes)
     require_no_samples(frame, chosen)
+    require_no_listing(frame, chosen)
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
     frame = without_names_of_others(frame, roles, notes)

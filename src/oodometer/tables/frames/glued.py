@@ -11,6 +11,7 @@ from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import PARTS, Roles, option
 from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.names import (
     DATA_WORDS,
     OOD_TITLES,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BETWEEN = re.compile(r"[\s_/|:,()\[\]]+")  # words of a name; CIFAR-10 is one
+_SETTING = re.compile(r"([A-Za-z]+)\d[\d.]*")  # dm64, in a name
+_FEWEST_SETTINGS = 2  # in every name
 _EDGE = r"[\s_/|:\-]+"
 _DATASET = "dataset"
 # Files of series that are numbered throughout: 003_MSL_id_2.csv is the second series of MSL.
@@ -33,7 +36,7 @@ _LISTED = 4  # names that a question lists
 _LONGEST = 40  # letters of a name in a note
 
 
-def with_sets_of_names(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def with_sets_of_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.DataFrame:
     """Give the data sets a column of their own that every name of a column holds, one each.
 
     Only known data sets count, and some of the names must be the same but for them. Words that
@@ -50,17 +53,43 @@ def with_sets_of_names(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         rests = _without_common([rest for _, rest in parted.values()])
         if not all(sets.values()) or not _are_crossed(list(sets.values()), rests):
             continue
+        kept, rests = _compared_names(column, rests, said)
         first = next(iter(sets))
         notes.append(
             f"names in '{column}' hold data sets: '{_short(first)}' was read as {_short(rests[0])} "
             f"on {sets[first]}"
         )
-        return frame.assign(**{column: rests, _DATASET: list(sets.values())})
+        named = frame.assign(**{kept: rests, _DATASET: list(sets.values())})
+        return named if kept == column else named.drop(columns=column)
     return frame
 
 
+def _compared_names(column: str, names: list[str], said: str) -> tuple[str, list[str]]:
+    """Return names with or without the settings that all of them state, such as dm64, as said.
+
+    The title of the column tells which of both were chosen.
+    """
+    words = [name.split() for name in names]
+    keys = [{found[1] for word in line if (found := _SETTING.fullmatch(word))} for line in words]
+    common = set.intersection(*keys)
+    short = [
+        " ".join(w for w in line if not (f := _SETTING.fullmatch(w)) or f[1] not in common)
+        for line in words
+    ]
+    if len(common) < _FEWEST_SETTINGS or not all(short) or len({*short}) in (1, len({*names})):
+        return column, names
+    new, chosen = f"{column}.1", _columns_in(said)
+    if new in chosen or column in chosen:
+        return (new, short) if new in chosen else (column, names)
+    raise UserError(
+        f"Names in '{column}', such as '{_short(names[0])}', hold settings: are {short[0]} and "
+        f"the like compared, whatever their settings ({option(said, detector=new)}), or each name "
+        f"as it is ({option(said, detector=column)})?"
+    )
+
+
 def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.DataFrame:
-    """Part names such as "trec msp", where the same detectors come behind several other words.
+    """Part names such as "trec msp" or "msp far-OOD", where the same detectors come with others.
 
     These words are data sets if one of them is known as such; else the user is asked.
     """
@@ -70,10 +99,17 @@ def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
         if numeric_share(texts) > 0 or not texts.is_unique:
             continue
         pairs = [tuple(name.rsplit(" ", 1)) for name in texts]
-        if not all(len(pair) == 2 for pair in pairs) or not _are_of_detectors(pairs):
+        if not all(len(pair) == 2 for pair in pairs):
             continue
-        others, detectors = ([pair[side] for pair in pairs] for side in (0, 1))
-        known = any(map(is_data, others)) and not any(map(is_model, others))
+        sides = ([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        if _are_of_detectors(*sides):
+            others, detectors = sides
+        elif _are_of_detectors(sides[1], sides[0]):
+            detectors, others = sides
+        else:
+            continue
+        named = any(is_data(other) or is_group(other) for other in others)
+        known = named and not any(map(is_model, others))
         new = _DATASET if known else f"{column}.1"
         if plain(new) in map(plain, frame.columns):
             return frame
@@ -100,12 +136,12 @@ def _columns_in(said: str) -> set[str]:
     return {part.partition("=")[2].strip() for part in PARTS.split(said)}
 
 
-def _are_of_detectors(pairs: Sequence[tuple[str, ...]]) -> bool:
+def _are_of_detectors(others: Sequence[str], detectors: Sequence[str]) -> bool:
     """Whether all combinations of two parts of names come once, and the second are detectors."""
-    firsts, lasts = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
-    crossed = min(len(firsts), len(lasts)) > 1 and len(firsts) * len(lasts) == len(set(pairs))
-    known = 2 * sum(map(is_detector, lasts)) >= len(lasts) and any(map(is_surely_detector, lasts))
-    return crossed and known and not any(map(is_surely_detector, firsts))
+    beside, names = {*others}, {*detectors}
+    crossed = min(len(beside), len(names)) > 1 and len(beside) * len(names) == len(others)
+    known = 2 * sum(map(is_detector, names)) >= len(names) and any(map(is_surely_detector, names))
+    return crossed and known and not any(map(is_surely_detector, beside))
 
 
 def with_sets_of_series(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.DataFrame:

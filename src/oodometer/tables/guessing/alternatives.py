@@ -10,6 +10,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly
+from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import (
@@ -18,7 +19,13 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
+from oodometer.tables.vocabulary.names import (
+    INSIDE,
+    MODEL_TITLES,
+    OOD_TITLES,
+    WEAK_SET_TITLES,
+    is_qualifier,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +84,8 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
         return
     if not _may_be_forms(frame, said, roles):
         return
+    if _may_be_compared(said, roles):
+        raise which_column(frame, [roles.detector], roles)
     means = [c for c, why in roles.ignored.items() if why == MEAN_OF_OTHERS]
     forms = {c: "" for c in means if metric_named(c) == main} | forms  # such as macro AUROC
     forms = dict(sorted(forms.items(), key=lambda form: not _TEST.search(form[0])))
@@ -85,6 +94,14 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
         f"decides, with {_options(forms, main, roles)}{' (or lower=)' * (main == UNNAMED)}, or "
         f"average them with {roles.option(condition=ALL)}."
     )
+
+
+def _may_be_compared(said: Sequence[str], roles: Roles) -> bool:
+    """Whether titles beside models and data sets may name methods: they say no form of a metric."""
+    by_title = plain(roles.detector or "") in MODEL_TITLES and roles.detector not in roles.chosen
+    words = [text.split() for text in said]
+    forms = any(_is_form(word) for part in words for word in part) or _are_crossed(words)
+    return by_title and not forms and (roles.id is not None or roles.ood is not None)
 
 
 def require_alike(frame: pd.DataFrame, roles: Roles) -> None:
@@ -199,7 +216,7 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
         parts = [column for column, what in own.items() if what]
         if len(bare) != 1 or not parts:
             continue
-        is_mean = _is_mean(frame, bare[0], parts)
+        is_mean = is_mean_of(frame, bare[0], parts)
         if metric == main and not is_mean and not roles.main:
             held = "results" if metric == UNNAMED else metric
             over_all = _only(bare[0], parts, metric, roles)
@@ -249,7 +266,7 @@ def _require_no_reference(frame: pd.DataFrame, roles: Roles) -> None:
     )
 
 
-def _is_mean(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
+def is_mean_of(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
     """Whether numbers are the means of those beside them, but for rounding."""
     cells = [[read_cell(text) for text in frame[c]] for c in (column, *parts)]
     lines = [line for line in zip(*cells, strict=True) if None not in line]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
@@ -21,6 +22,7 @@ from oodometer.tables.guessing.likeness import (
 from oodometer.tables.guessing.questions import (
     models_or_data,
     or_lower,
+    trained_and_tested,
     unnamed_option,
     which_axis,
     which_column,
@@ -176,7 +178,10 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     untitled = [column for column in free if is_untitled(column)]
     if len(free) > 1 and len(untitled) == 1 and are_data(wide):
         return untitled[0]
+    if len(free) > 1 and untitled == free and (known := _known_models(frame, free)):
+        return known
     if len(free) > 1:
+        _require_no_pairs(frame, free, roles)
         raise which_column(frame, free, roles)
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
         raise which_axis(frame, free[0], roles)
@@ -187,6 +192,21 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if unsure and not any(map(_is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
+
+
+def _require_no_pairs(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
+    """Ask what two columns are that hold the same names: data of training and of tests, perhaps."""
+    for first, second in combinations(free, 2):
+        names = [str(name) for name in frame[first].unique()]
+        if {*names} == {*frame[second].unique()} and not any(map(_is_compared, names)):
+            raise trained_and_tested(names, first, second, roles)
+
+
+def _known_models(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
+    """Return the only column of known models, where no name of the others is that of one."""
+    shares = {column: share(frame[column], _is_compared) for column in free}
+    known = [column for column, part in shares.items() if part > 0]
+    return known[0] if len(known) == 1 and shares[known[0]] >= 0.5 else None
 
 
 def _require_no_values(frame: pd.DataFrame, column: str, roles: Roles) -> None:

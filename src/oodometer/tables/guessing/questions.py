@@ -79,6 +79,21 @@ def models_or_data(names: Sequence[str], column: str, roles: Roles) -> UserError
     )
 
 
+def trained_and_tested(names: Sequence[str], first: str, second: str, roles: Roles) -> UserError:
+    """Ask about two columns with the same names, as of data for training and for tests."""
+    unnamed = unnamed_option(roles)
+    one, other = (
+        roles.option(detector=trained, ood=tested, **unnamed)
+        for trained, tested in ((first, second), (second, first))
+    )
+    return UserError(
+        f"'{first}' and '{second}' hold the same names ({', '.join(names[:2])}, …): if '{first}' "
+        f"says what each model was trained on and '{second}' where it was tested, {one} compares "
+        f"these models, and {other} if it is the other way round{or_lower(roles)}; else there is "
+        "nothing to compare."
+    )
+
+
 def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> UserError:
     """Ask what numbers are that nothing names; only `shares` may be accuracies."""
     shown = ", ".join(f"'{column}'" for column in columns[:2])

@@ -16,15 +16,16 @@ from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import ALL, IGNORED, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, metric_named
 from oodometer.tables.vocabulary.names import (
     OOD_TITLES,
     is_setting,
     is_statistic,
     mentions_setting,
-    names_costs,
 )
 from oodometer.tables.vocabulary.others import (
+    METRIC_TITLES,
     are_remarks,
     are_yes_or_no,
     is_test,
@@ -43,6 +44,7 @@ _FEWEST_SAMPLES = 30  # lines
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 _DIGIT = re.compile(r"\d")
 _FEWEST_ROWS = 3  # of a matrix
+_VALUES = frozenset({"value", "values", "result", "results", "score"})  # plain titles
 _AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
 # 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
 _SEVERAL = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?")
@@ -69,6 +71,20 @@ def require_no_samples(frame: pd.DataFrame, chosen: Collection[str]) -> None:
                 f"'{column}'{beside}: a table of results such as AUROCs is expected. `oodometer "
                 "compare` computes them from the scores of samples."
             )
+
+
+def require_no_listing(frame: pd.DataFrame, chosen: Collection[str]) -> None:
+    """Refuse a table that lists quantities of one thing: a name and a number on every line."""
+    if chosen or len(frame.columns) != 2:
+        return
+    name, value = frame.columns
+    listed = plain(name) in METRIC_TITLES and plain(value) in _VALUES
+    if listed and frame[name].is_unique and numeric_share(frame[value]) > 0.5:
+        raise NothingComparedError(
+            f"'{name}' names another quantity on every line, with its number in '{value}': nothing "
+            "is compared. If some lines are about detectors or models, give a table with a line "
+            "for each of them."
+        )
 
 
 def require_no_matrix(frame: pd.DataFrame, chosen: Collection[str]) -> None:

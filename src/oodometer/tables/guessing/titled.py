@@ -6,24 +6,23 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, value_of
-from oodometer.tables.guessing.alternatives import require_detection
+from oodometer.tables.guessing.alternatives import is_mean_of, require_detection
 from oodometer.tables.guessing.gains import is_one_of
-from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.likeness import are_runs, mostly
+from oodometer.tables.guessing.metric_titles import named_metrics, statistic_of
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
-    is_amid,
     main_first,
-    metric_named,
     without_metric,
 )
 from oodometer.tables.vocabulary.names import (
@@ -32,15 +31,12 @@ from oodometer.tables.vocabulary.names import (
     INSIDE,
     MEANS,
     OOD_TITLES,
-    OTHER_STATISTICS,
-    SPREADS,
     SUMMARIES,
     is_average,
     is_detector,
     is_model,
     is_qualifier,
 )
-from oodometer.tables.vocabulary.others import without_mean_over_outliers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,17 +48,8 @@ _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
 _SETS = OOD_TITLES | ID_TITLES
 _TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
-_RATES = frozenset({"fpr95", "tnr95"})
-_AT_THRESHOLD = frozenset(
-    {"F1", "precision", "recall", "accuracy", "balanced accuracy", "specificity"}
-)
-_OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
-_CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _FORMS = frozenset({"micro", "weighted"})  # beside which macro is another form, not a mean
-_MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
-_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
-_BRIER = re.compile(r"bs\W*", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, or which statistic, of what
 
 
@@ -73,23 +60,14 @@ def titled_results(
 
     `default` is the metric that the text around the table names.
     """
-    named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
-    if "auroc" in named.values():  # beside it, AP is that of the same curves
-        named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
-    if "calibration error" in named.values():  # beside it, BS is not the batch size
-        named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
-    named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
-    if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
-        named = {}
-    named = without_rates(_without_classes(_without_names(frame, columns, named)))
-    named = _with_errors(frame, named)
+    named = named_metrics(frame, columns)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(frame, named, roles, general)
     require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
-    _choose_means(roles, kinds["mean"], kinds["spread"])
+    _choose_means(frame, roles, kinds["mean"], kinds["spread"])
     _part_qualifiers(roles, kinds["spread"])
     _name_qualified(roles, kinds["spread"])
     _name_others(roles, kinds["spread"])
@@ -110,11 +88,11 @@ def _by_statistic(
     """Tell values, means, spreads and best values apart; leave out what is not to be read."""
     kinds: dict[str, _Named] = {"value": {}, "mean": {}, "spread": {}, "best": {}}
     chosen = {metric for metric, _ in roles.measured.values()}
-    said: _Named = {c: _statistic_of(c) for c in named}
+    said: _Named = {c: statistic_of(c) for c in named}
     inside = {metric for c, metric in named.items() if plain(said[c][1]) in INSIDE}
     alike = {m: {c: said[c] for c in named if named[c] == m} for m in {*named.values()}}
     for column, metric in named.items():
-        statistic, what = _statistic_of(column, beside_inside=metric in inside)
+        statistic, what = statistic_of(column, beside_inside=metric in inside)
         if metric == "" or (metric in GENERAL and not general):
             if plain(column) not in COVARIATE_TITLES:
                 roles.ignored[column] = OTHER_METRIC
@@ -157,52 +135,6 @@ def _is_called_mean(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
     return not any(np.allclose(mean, table[column], rtol=0.002) for mean in means)
 
 
-def _without_names(
-    frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
-) -> dict[str, str]:
-    """Leave out names such as word_recall_task, few among many that name no metric."""
-    rest = {c: _statistic_of(c)[1] for c, m in named.items() if m in GENERAL and is_amid(c)}
-    tests = (is_set, is_average, is_qualifier)
-    names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
-    others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
-    return {c: m for c, m in named.items() if c not in names or 2 * len(names) > others}
-
-
-def _without_classes(named: Mapping[str, str]) -> dict[str, str]:
-    """Leave out the results on single classes, f1_class_0, beside those on all of them."""
-    classes = {c for c in named if _CLASS.search(without_metric(c))}
-    whole = len(classes) < len(named)
-    return {c: "" if whole and c in classes else metric for c, metric in named.items()}
-
-
-def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
-    """Take top1 and top5 for errors where top5 is lower: no accuracy among five guesses can be."""
-    first = {without_metric(c): c for c, metric in named.items() if metric == "accuracy"}
-    pairs = [
-        (first[what], column)
-        for column, metric in named.items()
-        if metric == "top-5 accuracy" and (what := without_metric(column)) in first
-    ]
-    errors = dict(named)
-    for one, five in pairs:
-        values = [[value_of(text) for text in frame[column]] for column in (one, five)]
-        both = [(a, b) for a, b in zip(*values, strict=True) if a == a and b == b]
-        if both and all(a >= b for a, b in both) and any(a > b for a, b in both):
-            errors |= {one: "error rate", five: "top-5 error"}
-    return errors
-
-
-def without_rates(named: Mapping[str, str]) -> dict[str, str]:
-    """Take FPR beside F1 or recall for that at their threshold, not for FPR95."""
-    bare = {c for c, m in named.items() if m in _RATES and "95" not in re.sub(r"\d+\s?%", "", c)}
-    others = {metric for column, metric in named.items() if column not in bare}
-    detection = bool(others - GENERAL - {""})  # accuracy beside AUROC is that of the classifier
-    decided = others & (_AT_THRESHOLD - _OF_CLASSIFIERS if detection else _AT_THRESHOLD)
-    if not bare or not decided:
-        return dict(named)
-    return {column: "" if column in bare else metric for column, metric in named.items()}
-
-
 def _are_general(
     frame: pd.DataFrame, named: Mapping[str, str], roles: Roles, default: str | None
 ) -> bool:
@@ -217,30 +149,6 @@ def _are_general(
     return (default is None or default in GENERAL) and of_sets < 2
 
 
-def _statistic_of(
-    column: str, *, beside_inside: bool = False
-) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
-    """Return which statistic of a metric a title names, and what it is of.
-
-    "ood" says nothing, unless other columns are about data like those of training.
-    """
-    column = without_mean_over_outliers(column) or column
-    named = metric_named(column) is not None
-    short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _AP.sub(" ", column)
-    words = (without_metric(column) if named else short.replace("_", " ")).split()
-    left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
-    what = " ".join(w for w in words if plain(w) not in left_out)
-    said = {plain(word) for word in words}
-    if said & SPREADS:
-        return "spread", what
-    if "best" in said:
-        return "best", what
-    if said & OTHER_STATISTICS:
-        return "other", what
-    bare = what.removesuffix(" macro") if _MACRO.search(column) else what  # SVHN macro F1
-    return ("mean" if said & MEANS or is_average(bare) else "value"), what
-
-
 def _choose_bests(roles: Roles, bests: _Named) -> None:
     """Take the best of several looks for a result only where no other is stated on such data."""
     named = {m for m, what in roles.measured.values() if not _TRAINING.search(what)}
@@ -251,7 +159,7 @@ def _choose_bests(roles: Roles, bests: _Named) -> None:
             roles.measured[column] = (metric, what)
 
 
-def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
+def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Named) -> None:
     """Take means over other columns for results only where there are no such columns.
 
     A mean whose spread stands beside it is one over runs, unless it may be over several columns.
@@ -262,7 +170,7 @@ def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
     )
     groups = {metric for metric, what in means.values() if is_average(what)}
     for column, (metric, what) in list(roles.measured.items()):
-        if of_sets[metric] > 1 and not what and metric not in GENERAL:
+        if of_sets[metric] > 1 and not what and _may_be_mean(frame, column, metric, roles):
             del roles.measured[column]
             roles.ignored[column] = MEAN_OF_OTHERS
     several = Counter(metric for metric, what in roles.measured.values() if what)
@@ -276,6 +184,13 @@ def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _may_be_mean(frame: pd.DataFrame, column: str, metric: str, roles: Roles) -> bool:
+    """Whether a bare metric is the mean of those beside it: over data sets, or by its numbers."""
+    parts = {c: what for c, (m, what) in roles.measured.items() if m == metric and what}
+    of_sets = mostly(list(parts.values()), _is_name)
+    return metric not in GENERAL and (of_sets or is_mean_of(frame, column, list(parts)))
 
 
 def _name_cutoffs(roles: Roles) -> None:

@@ -293,8 +293,8 @@ def _may_name_score(title: str) -> bool:
 
 
 def _is_called_summary(title: str) -> bool:
-    """Whether a title is a word for summaries, or has that for differences: delta-x."""
-    return plain(title) in SUMMARIES or "delta" in words_of(title)
+    """Whether a title is a word for summaries, or may be: SE is semantic entropy, too; delta-x."""
+    return plain(title) in SUMMARIES | {"se"} or "delta" in words_of(title)
 
 
 def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:

@@ -17,8 +17,8 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.content import are_of_classifiers
+from oodometer.tables.guessing.metric_titles import without_rates
 from oodometer.tables.guessing.roles import ALL, SECTION, Roles
-from oodometer.tables.guessing.titled import without_rates
 from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.lines.summaries import without_summaries
 from oodometer.tables.lines.units import PERCENT, one_unit
@@ -43,7 +43,7 @@ _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
 )
 OUTLIERS = "outliers"  # what a table is about that names no data set
 ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
-_PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
+_PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%(?!\d)")  # AUROC (%), but not FPR@95%, PA%20
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,129 @@
+"""Which metric the title of a column names, beside which others, and which statistic of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from oodometer.factors import plain
+from oodometer.tables.cells import numeric_share, value_of
+from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.measures import GENERAL, is_amid, metric_named, without_metric
+from oodometer.tables.vocabulary.names import (
+    MEANS,
+    OTHER_STATISTICS,
+    SPREADS,
+    is_average,
+    is_qualifier,
+)
+from oodometer.tables.vocabulary.others import without_mean_over_outliers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RATES = frozenset({"fpr95", "tnr95"})
+_AT_THRESHOLD = frozenset(
+    {"F1", "precision", "recall", "accuracy", "balanced accuracy", "specificity"}
+)
+_OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
+_CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
+_MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
+_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
+_SIDE = re.compile(r"(?:(.*?)[\s_\-]+)?[PRpr]")  # frame_p
+_SCORE = re.compile(r"(?i)[\s_\-]*f[\s_\-]?1(?:[\s_\-]?score)?$")  # frame_f1
+_BRIER = re.compile(r"bs\W*", re.IGNORECASE)
+
+
+def named_metrics(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]:
+    """Return the metric that the title of each column of numbers names; "" for one not read."""
+    named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
+    if "auroc" in named.values():  # beside it, AP is that of the same curves
+        named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
+    if "calibration error" in named.values():  # beside it, BS is not the batch size
+        named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
+    named |= _beside_f1(columns, named)
+    named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
+    if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
+        named = {}
+    named = without_rates(_without_classes(_without_names(frame, columns, named)))
+    return _with_errors(frame, named)
+
+
+def _beside_f1(columns: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
+    """Take frame_p and frame_r beside frame_f1 for its two sides, which decide nothing."""
+    stems = {c: (match[1] or "") for c in columns if (match := _SIDE.fullmatch(c))}
+    of_f1 = {_SCORE.sub("", c) for c, metric in named.items() if metric == "F1"}
+    both = {stem for stem, times in Counter(stems.values()).items() if times > 1}
+    return {c: "" for c, stem in stems.items() if c not in named and stem in of_f1 & both}
+
+
+def _without_names(
+    frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
+) -> dict[str, str]:
+    """Leave out names such as word_recall_task, few among many that name no metric."""
+    rest = {c: statistic_of(c)[1] for c, m in named.items() if m in GENERAL and is_amid(c)}
+    tests = (is_set, is_average, is_qualifier)
+    names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
+    others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
+    return {c: m for c, m in named.items() if c not in names or 2 * len(names) > others}
+
+
+def _without_classes(named: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the results on single classes, f1_class_0, beside those on all of them."""
+    classes = {c for c in named if _CLASS.search(without_metric(c))}
+    whole = len(classes) < len(named)
+    return {c: "" if whole and c in classes else metric for c, metric in named.items()}
+
+
+def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
+    """Take top1 and top5 for errors where top5 is lower: no accuracy among five guesses can be."""
+    first = {without_metric(c): c for c, metric in named.items() if metric == "accuracy"}
+    pairs = [
+        (first[what], column)
+        for column, metric in named.items()
+        if metric == "top-5 accuracy" and (what := without_metric(column)) in first
+    ]
+    errors = dict(named)
+    for one, five in pairs:
+        values = [[value_of(text) for text in frame[column]] for column in (one, five)]
+        both = [(a, b) for a, b in zip(*values, strict=True) if a == a and b == b]
+        if both and all(a >= b for a, b in both) and any(a > b for a, b in both):
+            errors |= {one: "error rate", five: "top-5 error"}
+    return errors
+
+
+def without_rates(named: Mapping[str, str]) -> dict[str, str]:
+    """Take FPR beside F1 or recall for that at their threshold, not for FPR95."""
+    bare = {c for c, m in named.items() if m in _RATES and "95" not in re.sub(r"\d+\s?%", "", c)}
+    others = {metric for column, metric in named.items() if column not in bare}
+    detection = bool(others - GENERAL - {""})  # accuracy beside AUROC is that of the classifier
+    decided = others & (_AT_THRESHOLD - _OF_CLASSIFIERS if detection else _AT_THRESHOLD)
+    if not bare or not decided:
+        return dict(named)
+    return {column: "" if column in bare else metric for column, metric in named.items()}
+
+
+def statistic_of(
+    column: str, *, beside_inside: bool = False
+) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
+    """Return which statistic of a metric a title names, and what it is of.
+
+    "ood" says nothing, unless other columns are about data like those of training.
+    """
+    column = without_mean_over_outliers(column) or column
+    named = metric_named(column) is not None
+    short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _AP.sub(" ", column)
+    words = (without_metric(column) if named else short.replace("_", " ")).split()
+    left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
+    what = " ".join(w for w in words if plain(w) not in left_out)
+    said = {plain(word) for word in words}
+    if said & SPREADS:
+        return "spread", what
+    if "best" in said:
+        return "best", what
+    if said & OTHER_STATISTICS:
+        return "other", what
+    bare = what.removesuffix(" macro") if _MACRO.search(column) else what  # SVHN macro F1
+    return ("mean" if said & MEANS or is_average(bare) else "value"), what
