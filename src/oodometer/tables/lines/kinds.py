@@ -82,11 +82,14 @@ def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) 
     sets = "ood" if (frame["ood"] == OUTLIERS).all() else "id" if "id" not in frame.columns else ""
     named = {"ood": "outlier sets", "id": "data sets"}.get(sets, "")
     option = f", or {named} ({roles.option(**{sets: title})})" if sets else ""
+    model = roles.detector if plain(roles.detector or "") in MODEL_TITLES else None
+    words = numeric_share(levels) == 0 and model is not None and model not in roles.chosen
+    instead = f", or what is compared ({roles.option(detector=title)})" * words
     return (
         f"The answer depends on what '{title}' is ({', '.join(levels[:2])}"
         f"{', …' * (len(levels) > 2)}): choices before training, so that each level has runs of "
         f"its own ({roles.option(condition=title)}){' or' * (not sets)}, ways to evaluate the same "
-        f"runs ({roles.option(re_evaluation=title)}){option}?"
+        f"runs ({roles.option(re_evaluation=title)}){option}{instead}?"
     )
 
 

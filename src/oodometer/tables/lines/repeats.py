@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NUMBER = "\0number"  # of a repeat
+_MOST = 0.5  # of the cells must have one line if the others are averaged
 # A date, a time, a path, a link or a hash.
 _INCIDENT = re.compile(
     r"(?:19|20)\d\d\W?[01]\d\W?[0-3]\d|\d{1,2}[:h]\d\d|^(?:[a-zA-Z]:)?[\\/]|\.[a-zA-Z]\w{1,4}$|https?:|"
@@ -92,6 +93,10 @@ def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
             "they may be of different metrics, data sets or conditions. Say which in a column, or "
             "keep the lines of one."
         )
+    if _are_few(frame, keys):
+        rows = len(frame.loc[twice, ROW].unique())
+        notes.append(f"rows that repeat a cell: {rows}, averaged, because most cells have one")
+        return replace(long, frame=_averaged(frame, keys).drop(columns=ROW))
     number = frame.sort_values(ROW, kind="stable").groupby(keys, dropna=False, sort=False)
     frame = frame.assign(**{_NUMBER: number.cumcount() + 1})
     name = "run" if "run" not in long.factors else "repetition"
@@ -104,6 +109,19 @@ def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
     )
     frame = frame.drop(columns=[_NUMBER, ROW])
     return replace(long, frame=frame, factors={**long.factors, name: name})
+
+
+def _are_few(frame: pd.DataFrame, keys: Sequence[str]) -> bool:
+    """Whether most cells of several data sets have one line, so that runs cannot be compared."""
+    sets = frame[[*id_column(frame), "ood"]].drop_duplicates()
+    times = frame.groupby(list(keys), dropna=False).size()
+    return len(sets) > 1 and bool((times == 1).mean() > _MOST)
+
+
+def _averaged(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return one line per cell, with the mean of its values."""
+    cells = frame.groupby(list(keys), dropna=False, sort=False)["value"]
+    return frame.assign(value=cells.transform("mean"))[~frame.duplicated(list(keys))]
 
 
 def _is_order_shared(frame: pd.DataFrame, keys: Sequence[str]) -> bool:

@@ -280,7 +280,8 @@ def _tells_of_sets(frame: pd.DataFrame, column: str) -> bool:
 
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column is empty for some detectors, and several values for others."""
-    given = frame.loc[frame[column] != NOT_GIVEN, column]
+    once = frame[frame["metric"] == frame["metric"].iloc[0]]
+    given = once.loc[once[column] != NOT_GIVEN, column]
     if 2 * len(given.unique()) > len(given) and is_decimal(given.unique()):
         return False  # a measurement
     empty = (frame[column] == NOT_GIVEN).groupby(frame["detector"]).mean()
@@ -319,7 +320,22 @@ def _incidental(frame: pd.DataFrame, factors: list[str]) -> list[str]:
     for part in islice(subsets, _SUBSETS):
         if not frame.duplicated(["detector", *fixed, *part]).any() and meet(part):
             return [name for name in factors if name not in part]
-    return []
+    return _own_numbers(frame, factors, fixed)
+
+
+def _own_numbers(frame: pd.DataFrame, factors: list[str], fixed: list[str]) -> list[str]:
+    """Name columns of numbers that keep detectors apart which would meet without them.
+
+    Nothing says that they are settings, and lines are distinct without them.
+    """
+    left: list[str] = []
+    for column in [c for c in factors if _is_mere_number(frame, c)]:
+        others = [c for c in factors if c != column and c not in left]
+        cell = [*fixed, *others]
+        if cell and not frame.duplicated(["detector", *cell]).any():
+            met = frame.groupby([*cell, column])["detector"].nunique().max()
+            left += [column] * bool(met < frame.groupby(cell)["detector"].nunique().max())
+    return left
 
 
 def _is_measured(frame: pd.DataFrame, column: str) -> bool:

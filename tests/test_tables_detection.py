@@ -1,0 +1,167 @@
+"""Files of results as repositories on outliers, anomalies and uncertainty keep them."""
+
+import json
+
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.tables import read_results
+
+
+def read(tmp_path, content, name="t.csv", columns=""):
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    return read_results(path, columns)
+
+
+def means(reading):
+    lines = reading.results[0].frame
+    return {
+        str(k): round(float(v), 3) for k, v in lines.groupby("detector")["value"].mean().items()
+    }
+
+
+def test_amounts_with_units_are_costs_not_data_sets(tmp_path):
+    page = (
+        "| detector | AUROC | train | inference |\n|---|---|---|---|\n"
+        "| mean entropy | 0.91 | 0 ms | 1,200,000/s |\n| Mahalanobis | 0.84 | 7 ms | 410,000/s |\n"
+        "| perplexity | 0.80 | 0 ms | 1,900,000/s |\n| IForest | 0.72 | 1,101 ms | 7,300/s |\n"
+    )
+    found = read(tmp_path, page, "t.md")
+    assert means(found) == {
+        "mean entropy": 0.91, "Mahalanobis": 0.84, "perplexity": 0.80, "IForest": 0.72
+    }  # fmt: skip
+    assert dict(found.columns)["train"] == "not used: what it costs"
+
+
+def test_known_models_tell_which_level_of_json_is_compared(tmp_path):
+    models = {"xgboost": 0.9, "random_forest": 0.8, "logistic_regression": 0.7}
+    table = {
+        name: {model: {"f1": auc - 0.1, "auc": auc + n / 100} for model, auc in models.items()}
+        for n, name in enumerate(("alpha", "beta", "gamma"))
+    }
+    table["gamma"]["codebert"] = None
+    found = read(tmp_path, json.dumps(table), "t.json")
+    assert means(found) == {
+        "xgboost": 0.91, "random_forest": 0.81, "logistic_regression": 0.71
+    }  # fmt: skip
+    assert set(found.results[0].frame["id"]) == {"alpha", "beta", "gamma"}
+
+
+def test_numbers_of_some_methods_are_no_part_of_their_names(tmp_path):
+    lines = [
+        "kind,method,image_auroc,pixel_auroc,aupro,pixel_f1max",
+        "A,one,0.66,,,", "A,two,0.73,,,",
+        "B,three,0.74,0.89,0.55,0.36", "B,four,0.75,0.91,0.56,0.37",
+        "C,three,0.99,0.97,0.82,0.63", "C,four,0.98,0.96,0.84,0.65",
+    ]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines), columns="higher=image_auroc")
+    assert set(found.results[0].frame["detector"]) == {"one", "two", "three", "four"}
+
+
+POINTS = "model,roc_auc,PA%20_roc_auc,PA%50_roc_auc\na,0.96,0.98,0.97\nb,0.95,0.99,0.96\n"
+STACKED = json.dumps(
+    {
+        a: {b: {"roc_auc": 0.5 + 0.1 * (a == b)} for b in ("n1", "n2", "n3")}
+        for a in ("n1", "n2", "n3")
+    }
+)
+SIDES = "".join(
+    f"{line}\n"
+    for line in (
+        "model,old_a_p,old_a_r,old_a_f1,old_b_f1,new_a_p,new_a_r,new_a_f1,new_b_f1",
+        "net/a,0.068,0.253,0.107,0.041,0.038,0.121,0.057,0.063",
+        "net/b,0.217,0.200,0.208,0.138,0.147,0.127,0.136,0.199",
+    )
+)
+TITLES = (
+    "## Results (AUROC)\n\n| Model | Dataset | SE | EPGX | **NEWX** |\n|---|---|---|---|---|\n"
+    "| Llama-2 | TriviaQA | 0.708 | 0.722 | 0.763 |\n| Llama-3 | SVAMP | 0.900 | 0.937 | 0.973 |\n"
+    "| Yi | TriviaQA | 0.770 | 0.776 | 0.829 |\n| Llama-3 | TriviaQA | 0.708 | 0.723 | 0.813 |\n"
+)
+RUNGS = "Model,Rung,AURC\n" + "".join(
+    f"{model},B{rung},{0.2 + 0.1 * n - 0.01 * rung:.3f}\n"
+    for n, model in enumerate(("first", "second", "third"))
+    for rung in range(6)
+)
+RUNS = "experiment_name,f1\n" + "".join(
+    f"run_{data}_{model}_dm{dm}_el{el},{f1}\n"
+    for data, model, dm, el, f1 in (
+        ("SWAT", "Informer", 8, 2, 0.71), ("SWAT", "TimesNet", 8, 2, 0.81),
+        ("SWAT", "TimesNet", 16, 2, 0.83), ("SMD", "Informer", 8, 2, 0.72),
+        ("SMD", "TimesNet", 64, 3, 0.84), ("MSL", "Informer", 8, 2, 0.73),
+        ("MSL", "TimesNet", 8, 2, 0.85),
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "option"),
+    [
+        ("forms.csv", POINTS, "may be over all the data", "auroc=roc_auc"),
+        ("forms.csv", SIDES, "may be forms of F1", "F1=old_a_f1"),
+        ("matrix.json", STACKED, "hold the same names", "detector=column 1, ood=column 2"),
+        ("notes.md", TITLES, "or the titles of columns", "detector=*"),
+        ("rungs.csv", RUNGS, "or what is compared", "detector=Rung"),
+        ("runs.csv", RUNS, "hold settings", "detector=experiment_name.1"),
+    ],
+)
+def test_questions_name_the_right_reading_which_is_then_read(
+    tmp_path, name, content, words, option
+):
+    with pytest.raises(UserError, match=words) as asked:
+        read_and_analyze(tmp_path, content, name)
+    assert f'--columns "{option}"' in str(asked.value)
+    assert len(means(read(tmp_path, content, name, option))) > 1
+
+
+def read_and_analyze(tmp_path, content, name):
+    """Read a table, and ask what its evidence depends on."""
+    found = read(tmp_path, content, name)
+    raise UserError("; ".join(found.assumed.values()) or "read")
+
+
+def test_semantic_entropy_is_no_standard_error_among_scores(tmp_path):
+    found = read(tmp_path, TITLES, "notes.md", "detector=*")
+    assert set(means(found)) == {"SE", "EPGX", "NEWX"}
+
+
+def test_settings_in_names_are_averaged_if_models_are_compared(tmp_path):
+    found = read(tmp_path, RUNS, columns="detector=experiment_name.1")
+    assert means(found) == {"Informer": 0.72, "TimesNet": 0.837}
+    assert any("averaged, because most cells have one" in note for note in found.notes)
+
+
+def test_detectors_before_groups_of_outliers_are_parted(tmp_path):
+    lines = ["name,AUROC", "Energy far-OOD,0.9", "Energy near-OOD,0.7", "MSP far-OOD,0.8",
+             "MSP near-OOD,0.75"]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines))
+    assert means(found) == {"Energy": 0.8, "MSP": 0.775}
+    assert set(found.results[0].frame["ood"]) == {"far-OOD", "near-OOD"}
+
+
+def test_a_list_of_quantities_compares_nothing(tmp_path):
+    lines = (
+        "metric,value\nMean entropy - MNIST,0.10\nMean entropy - SVHN,1.3\nAUROC (entropy),0.98\n"
+    )
+    with pytest.raises(UserError, match="names another quantity on every line"):
+        read(tmp_path, lines)
+
+
+def test_numbers_of_lines_do_not_keep_detectors_apart(tmp_path):
+    lines = ["Rung,Model,Extra tokens,AURC"]
+    for n, model in enumerate(("q", "d", "l")):
+        lines += [
+            f"base,{model},0,{0.2 + n / 100}",
+            f"both,{model},{6150 + 31 * n},{0.1 + n / 90:.4f}",
+        ]
+        lines += [f"peer{n},{model},{3100 + n},{0.15 + n / 80:.4f}"]
+    found = read(tmp_path, "\n".join(lines), columns="detector=Rung")
+    assert found.results[0].factor_names == ("Model",)
+
+
+def test_a_bench_holds_data_sets(tmp_path):
+    lines = ["model,bench,acc"] + [
+        f"m{m},b{b},{60 + 3 * m + b}.5" for m in range(3) for b in range(3)
+    ]
+    assert set(read(tmp_path, "\n".join(lines)).results[0].frame["id"]) == {"b0", "b1", "b2"}
