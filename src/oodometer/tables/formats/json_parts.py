@@ -83,6 +83,10 @@ def _is_deep(value: Json) -> bool:
     return isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values())
 
 
+def _are_numbers(value: Json) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
 def _innermost(value: Json) -> set[str]:
     """Return the names of all numbers inside objects."""
     if not isinstance(value, dict):
@@ -108,6 +112,8 @@ def without_summaries(content: Mapping[str, Json]) -> dict[str, Json]:
     if not results:
         return dict(content)
     details = {name for name in set(others) - results if _DETAIL.search(names[name])}
+    if all(_is_deep(others[name]) for name in results):  # beside names that have several metrics
+        details |= {name for name in set(others) - results if _are_numbers(others[name])}
     return {name: value for name, value in content.items() if name not in computed | details}
 
 

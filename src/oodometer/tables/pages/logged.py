@@ -47,6 +47,10 @@ _NUMBERED = re.compile(  # epoch 1, Training on subject 3
 _KEYED = re.compile(  # Results for Target: T72
     r"(?P<before>(?:[^\W\d_]+\s){0,4})(?P<key>[^\W\d_]\w{1,20})\s*[:=]\s*(?P<value>\S.*)"
 )
+_NAMED = re.compile(  # KNN - AUROC: 0.91
+    r"\s*(?:[-*+•]\s+|\d+[.)]\s+)?(?P<name>[^\W\d][^:=|]{0,60}?)\s+[-–—]\s+"
+    r"(?P<key>[^\W\d][^:=|]{0,60}?)\s*[:=]\s*(?P<value>\S+)\s*"
+)
 _METHOD = re.compile(r"[^\W\d]\w*(?:[-.+]\w+)*")  # one word that may name a method: wrn_baseline
 
 
@@ -90,6 +94,24 @@ def mixed_logs(text: str) -> list[PageTable]:
         several = len({block.name for block in group}) > 1
         outline.say(group[0].outer if several and group[0].outer else group[0].name)
         outline.table(_rows(group))
+    return outline.tables
+
+
+def named_lines(text: str) -> list[PageTable]:
+    """Return the table of lines such as "- KNN - AUROC: 0.91", if a text holds little else."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = [_NAMED.fullmatch(line[:_LONGEST]) for line in lines]
+    cells: dict[str, dict[str, str]] = {}
+    for match in found:
+        if match and _is_number(match["value"]):
+            cells.setdefault(match["name"], {})[match["key"]] = match["value"]
+    keys = dict.fromkeys(key for own in cells.values() for key in own)
+    few = _MOST_OTHERS * sum(map(bool, found)) < len(lines)
+    if few or len(cells) < _FEWEST or not any(map(metric_named, keys)):
+        return []
+    outline = Outline()
+    rows = [[name, *(own.get(key, "") for key in keys)] for name, own in cells.items()]
+    outline.table([["name", *keys], *rows])
     return outline.tables
 
 
