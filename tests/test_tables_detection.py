@@ -84,6 +84,11 @@ RUNGS = "Model,Rung,AURC\n" + "".join(
     for n, model in enumerate(("first", "second", "third"))
     for rung in range(6)
 )
+SURFACES = "Surface,Model,AUROC\n" + "".join(
+    f"{surface},{model},{auroc}\n"
+    for n, surface in enumerate(("full", "part", "rest"))
+    for model, auroc in (("B58", 0.68 + n / 500), ("D3 mean", 0.71 + n / 400))
+)
 RUNS = "experiment_name,f1\n" + "".join(
     f"run_{data}_{model}_dm{dm}_el{el},{f1}\n"
     for data, model, dm, el, f1 in (
@@ -103,6 +108,7 @@ RUNS = "experiment_name,f1\n" + "".join(
         ("matrix.json", STACKED, "hold the same names", "detector=column 1, ood=column 2"),
         ("notes.md", TITLES, "or the titles of columns", "detector=*"),
         ("rungs.csv", RUNGS, "or what is compared", "detector=Rung"),
+        ("surfaces.csv", SURFACES, "or outlier sets", "ood=Surface"),
         ("runs.csv", RUNS, "hold settings", "detector=experiment_name.1"),
     ],
 )
@@ -165,3 +171,108 @@ def test_a_bench_holds_data_sets(tmp_path):
         f"m{m},b{b},{60 + 3 * m + b}.5" for m in range(3) for b in range(3)
     ]
     assert set(read(tmp_path, "\n".join(lines)).results[0].frame["id"]) == {"b0", "b1", "b2"}
+
+
+def test_methods_called_averages_are_no_summaries(tmp_path):
+    lines = ["Method,AUC-ROC,VUS-PR", "Random,0.73,0.38", "Score average,0.91,0.59",
+             "Rank average,0.86,0.41", "Top-2 average,0.93,0.70", "OneShot,0.94,0.71"]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines))
+    assert len(means(found)) == 5
+    assert [part.metric for part in found.results] == ["auroc", "VUS-PR"]
+
+
+def test_the_metric_that_a_page_calls_primary_decides(tmp_path):
+    page = (
+        "The primary metric is **VUS-PR**, beside AUC-PR.\n\n| Method | AUC-PR | VUS-PR |\n"
+        "|---|---|---|\n| A1 | 0.37 | 0.40 |\n| B1 | 0.30 | 0.42 |\n"
+    )
+    found = read(tmp_path, page, "t.md")
+    assert found.results[0].metric == "VUS-PR"
+    assert any("VUS-PR decides, as the text above" in note for note in found.notes)
+
+
+def test_both_sides_of_the_equal_error_rate_are_left_out(tmp_path):
+    lines = ["Model,FAR (%),FRR (%),EER (%)", "a,0.0,100.0,35.8", "b,66.6,56.8,59.3",
+             "c,2.5,97.5,42.9"]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines))
+    assert [part.metric for part in found.results] == ["EER"]
+
+
+def test_a_title_of_two_parts_names_systems(tmp_path):
+    lines = ["System / Condition,Set 5 EER (%),Set 2019 EER (%)", "A + B,6.6,0.65", "C (x),6.0,0.5",
+             "D,5.7,0.4"]  # fmt: skip
+    assert len(means(read(tmp_path, "\n".join(lines)))) == 3
+
+
+def test_a_mean_over_a_group_in_brackets_is_no_data_set(tmp_path):
+    lines = ["arm\tS1\tS2\tS3\tS4\tAvg(math3)", "a\t15.8\t8.2\t54.8\t80.2\t26.3",
+             "b\t14.2\t8.4\t58.2\t80.0\t26.9", "c\t15.2\t6.4\t55.8\t76.8\t25.8"]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines), "t.tsv", "detector=arm, higher=*")
+    assert dict(found.columns)["Avg(math3)"] == "not used: a mean of other columns"
+
+
+def test_numbers_by_name_beside_names_with_several_metrics_are_another_table(tmp_path):
+    names = ("majority", "keyword", "minilm")
+    table = {
+        "n": 104,
+        "gaps": {name: {"accuracy": 0.3 + n / 10, "f1": 0.2} for n, name in enumerate(names)},
+        "agreement": {"majority": 1.0, "keyword_heuristic": 0.75, "ft_minilm": 0.9},
+    }
+    found = read(tmp_path, json.dumps(table), "t.json")
+    assert means(found) == {"majority": 0.3, "keyword": 0.4, "minilm": 0.5}
+    assert any("left out: agreement" in note for note in found.notes)
+
+
+def test_lines_that_name_a_model_and_its_metric_are_a_table(tmp_path):
+    page = "Scores:\n\t- KNN - Auroc: 0.911\n\t- AdaBoost - Auroc: 0.913\n\t- SVC - Auroc: 0.899\n"
+    assert means(read(tmp_path, page, "t.md")) == {"KNN": 0.911, "AdaBoost": 0.913, "SVC": 0.899}
+
+
+def test_the_accuracy_of_detecting_something_is_an_accuracy(tmp_path):
+    page = (
+        "### Symmetry Detection Accuracy (%)\n\n| Model | Near-OOD | Far-OOD |\n|---|---|---|\n"
+        "| A1 | 54.7 | 33.7 |\n| B1 | 82.1 | 51.1 |\n| C1 | 81.2 | 52.3 |\n"
+    )
+    assert read(tmp_path, page, "t.md").results[0].metric == "accuracy"
+
+
+def test_differences_p_values_and_counts_of_wins_are_no_results(tmp_path):
+    lines = ["arm,n_cells,macro_all,macro_qa,macro_math,d_base_qa,wins,losses,p_vs_base",
+             "base,25,0.757,0.727,0.781,0.0,0,0,", "one,25,0.738,0.701,0.762,-0.026,8,17,0.010",
+             "two,25,0.652,0.711,0.619,-0.016,6,19,0.001"]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines), columns="detector=arm, higher=*")
+    assert set(found.results[0].frame["id"]) == {"macro_qa", "macro_math"}
+    assert set(means(found)) == {"base", "one", "two"}
+
+
+def test_losses_beside_wins_are_not_the_loss(tmp_path):
+    lines = ["domain,method,delta_pp,wins,losses"]
+    lines += [f"d{d},m{m},{m - d / 7:.3f},{m + d},{9 - m}" for d in range(3) for m in range(3)]
+    with pytest.raises(UserError, match="higher=delta_pp"):
+        read(tmp_path, "\n".join(lines))
+
+
+def test_a_text_that_lists_metrics_names_none(tmp_path):
+    page = (
+        "Goal: assess accuracy, precision, recall, F1-score, AUC, and EER.\n\n"
+        "| Model | Accuracy | EER |\n|---|---|---|\n| a | 0.95 | 0.04 |\n| b | 0.87 | 0.06 |\n"
+    )
+    assert read(tmp_path, page, "t.md").results[0].metric == "accuracy"
+
+
+def test_an_interval_in_the_title_leaves_the_metric(tmp_path):
+    page = (
+        "| Score | AURC | AUROC [95% bootstrap CI, 2,000 resamples] |\n|---|---|---|\n"
+        "| margin | 0.0014 | 0.9693 [0.9636, 0.9746] |\n| top-1 | 0.0015 | 0.9678 [0.96, 0.97] |\n"
+    )
+    assert means(read(tmp_path, page, "t.md")) == {"margin": 0.969, "top-1": 0.968}
+
+
+def test_rows_of_words_among_rows_of_metrics_are_left_out(tmp_path):
+    page = (
+        "| Metric / Model | Autoencoder | IForest | LOF |\n|---|---|---|---|\n"
+        "| Mean AUC (LOSO) | 0.898 | 0.884 | 0.793 |\n| Separability | High | High | Low |\n"
+        "| Use case | Deep | Trees | Density |\n| Cross-dataset AUC | 0.15 | 0.14 | N/A |\n"
+    )
+    found = read(tmp_path, page, "t.md")
+    assert means(found) == {"Autoencoder": 0.898, "IForest": 0.884, "LOF": 0.793}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,15 +27,19 @@ if TYPE_CHECKING:
 NAME_OF_FILE = "name of the file"  # where a metric is stated
 _SHOWN = 3  # readings that a question names
 _OTHER_SENSES = frozenset({"loss", "error rate"})  # in names: a comparison of losses, of errors
+_PRIMARY = re.compile(r"(?i)\b(?:primary|main|headline) (?:evaluation )?metric\b(.{0,80})")
 _MAIN_WORDS = frozenset(
     {"primary", "main", "selection", "ranking", "objective", "headline", "decisive", "key"}
 )
 
 
-def stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mapping[str, str]:
+def stated_main(
+    frame: pd.DataFrame, default: str | None, source: str, about: str
+) -> Mapping[str, str]:
     """Return the metric that a column such as primary_metric or the file's name states, and where.
 
-    A text above a table may well speak of one metric among those that the table has.
+    The text `about` a table may well speak of one metric among those that the table has: only
+    that which it calls the primary metric counts.
     """
     for column in map(str, frame.columns):
         words = words_of(column)
@@ -43,6 +48,11 @@ def stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mappin
         if len(names := frame[column].unique()) == 1:
             metric = metric_named(str(names[0]))
             return {metric: f"column '{column}'"} if metric else {}
+    for said in _PRIMARY.finditer(about):
+        parts = re.split(r"[\s,;:()*]+", str(said[1]))
+        metric = next((known for part in parts if (known := metric_named(part))), None)
+        if metric is not None:
+            return {metric: "the text above the table"}
     clear = default is not None and source == NAME_OF_FILE and default not in _OTHER_SENSES
     return {str(default): f"the {source}"} if clear else {}
 

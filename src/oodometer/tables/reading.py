@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import Factor, by_title, within_runs
 from oodometer.results import Results
-from oodometer.tables.cells import is_gap, numeric_share
+from oodometer.tables.cells import holds_numbers, is_gap, numeric_share
 from oodometer.tables.formats.files import LEFT_OUT, Table, texts
 from oodometer.tables.found import Found, beside
 from oodometer.tables.frames.crossed import uncrossed
@@ -57,6 +57,7 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     metrics_in,
 )
+from oodometer.tables.vocabulary.others import names_metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,8 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     }
-    ordered = main_metric_first(frame, results, roles, stated_main(frame, default, source), notes)
+    stated = stated_main(frame, default, source, table.about)
+    ordered = main_metric_first(frame, results, roles, stated, notes)
     _require_several(results[ordered[0]], frame, roles)
     return Reading(
         tuple(results[metric] for metric in ordered),
@@ -199,10 +201,17 @@ def _table(
 
 def _without_empty_rows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out rows that name something, but hold no number where the others do."""
+    first, *others = frame.columns
+    of_metrics = names_metrics(first) and len(others) >= _FEWEST_NUMBERS
     numeric = [c for c in frame.columns if numeric_share(frame[c]) > 0.5]
-    if len(numeric) < _FEWEST_NUMBERS:
+    if len(numeric) < _FEWEST_NUMBERS and not of_metrics:
         return frame
-    empty = frame[numeric].map(is_gap).all(axis=1)
+    if of_metrics:  # some in words: Use case
+        empty = ~frame[others].map(holds_numbers).any(axis=1)
+    else:
+        empty = frame[numeric].map(is_gap).all(axis=1)
+    if empty.all():
+        return frame
     if not empty.any():
         return frame
     notes.append(f"rows without any number were left out: {int(empty.sum())}")

@@ -10,10 +10,15 @@ from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.gains import holds_differences
 from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
-from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
 from oodometer.tables.vocabulary.costs import are_costs
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.others import METRIC_TITLES, is_found
+from oodometer.tables.vocabulary.others import (
+    METRIC_TITLES,
+    counts_outcomes,
+    is_found,
+    names_p_values,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +43,8 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
         elif holds_differences(frame, column, columns, asked=ALL in roles.chosen):
             roles.ignored[column] = DIFFERENCES
+        elif counts_outcomes(column, columns) or names_p_values(column):
+            roles.ignored[column] = OTHER_STATISTIC
         elif is_found(column):
             roles.ignored[column] = "found in each run"
         elif _holds_costs(frame, column):

@@ -58,7 +58,7 @@ from oodometer.tables.vocabulary.names import (
     mentions_setting,
     names_outliers,
 )
-from oodometer.tables.vocabulary.others import METRIC_TITLES
+from oodometer.tables.vocabulary.others import METRIC_TITLES, names_metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -312,7 +312,7 @@ def _role_named(
     title = plain(column)
     bare = plain(re.sub(r"\(.*?\)", "", column))  # Metric (mean)
     named = [role for role, known in _TITLES.items() if title in known]
-    named = named or ["metric"] * (bare in _TITLES["metric"])
+    named = named or ["metric"] * (bare in _TITLES["metric"] or names_metrics(column))
     if not named and _names_data_sets(column) and not numeric and titles.isdisjoint(OOD_TITLES):
         named = ["ood"]
     role = next((role for role in named if getattr(roles, role) is None), None)

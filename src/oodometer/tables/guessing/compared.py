@@ -42,8 +42,8 @@ from oodometer.tables.vocabulary.names import (
     MODEL_TITLES,
     REPEAT_TITLES,
     SET_TITLES,
-    is_average,
     is_detector,
+    is_mere_average,
     is_model,
     is_surely_detector,
     mentions_setting,
@@ -158,7 +158,7 @@ def _may_name(texts: pd.Series[str]) -> bool:
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
     trained = not _OBJECTIVES.isdisjoint(words_of(str(texts.name)))  # by MSE, by cross-entropy
-    named = max(share(texts, is_metric) if not trained else 0.0, share(texts, is_average))
+    named = max(share(texts, is_metric) if not trained else 0.0, share(texts, is_mere_average))
     others = (are_checkpoints, are_yes_or_no, are_data_files, are_remarks)
     return filled and worded and named < 0.5 and not any(test(texts.unique()) for test in others)
 
@@ -261,7 +261,9 @@ def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
 def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column whose title says that it names models, where none names detectors."""
     wide = [] if are_runs(wide_names(roles)) else wide_names(roles)
-    titles = {plain(column): column for column in (*roles.factors, *free)}
+    columns = (*roles.factors, *free)
+    titles = {plain(part): c for c in columns for part in c.split(" / ")}  # System / Condition
+    titles |= {plain(column): column for column in columns}
     titles = {title: c for title, c in titles.items() if len(frame[c].unique()) > 1}
     allowed = (*MODEL_TITLES, *(() if wide and not are_data(wide) else ARCHITECTURE_TITLES))
     known = [titles[title] for title in allowed if title in titles]

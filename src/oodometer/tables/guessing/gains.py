@@ -11,12 +11,15 @@ import numpy as np
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import value_of
 from oodometer.tables.frames.differences import are_gains, is_difference, words_of_difference
+from oodometer.tables.guessing.likeness import are_decimals
 from oodometer.tables.lines.summaries import are_results
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_LOOKED_AT = 500  # lines
+_PLACES = 3  # decimals that must agree
 _NAME = "delta"  # the word for differences that also names detectors and data sets
 
 
@@ -32,6 +35,8 @@ def holds_differences(
         return True
     if words_of_difference(column) and _stands_beside(column, columns):
         return True
+    if _are_to_one_line(frame, column, columns):
+        return True
     if not is_difference(column):
         return False
     metric = metric_named(column)
@@ -40,6 +45,21 @@ def holds_differences(
     if metric is None or len(named) < 2 or not _may_be_name(without_metric(column)):
         return True
     return not is_one_of(frame, column, named)
+
+
+def _are_to_one_line(frame: pd.DataFrame, column: str, columns: Sequence[str]) -> bool:
+    """Whether numbers are those of another column less one of its own: 0 where that stands."""
+    own = np.array([value_of(text) for text in frame[column].iloc[:_LOOKED_AT]])
+    if not (own == 0).any() or not (own < 0).any():
+        return False
+    others = [c for c in columns if c != column and are_decimals(frame[c])]
+    for other in others:
+        values = np.array([value_of(text) for text in frame[other].iloc[:_LOOKED_AT]])
+        less = {*np.round(values - own, _PLACES)}
+        near = all(np.abs(values - one).min() < 2 * 10.0**-_PLACES for one in less)
+        if near and 2 * len(less) <= len(own) and not (values < 0).any():
+            return True
+    return False
 
 
 def _stands_beside(column: str, columns: Sequence[str]) -> bool:

@@ -31,8 +31,14 @@ _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
-_SIDE = re.compile(r"(?:(.*?)[\s_\-]+)?[PRpr]")  # frame_p
-_SCORE = re.compile(r"(?i)[\s_\-]*f[\s_\-]?1(?:[\s_\-]?score)?$")  # frame_f1
+_INTERVAL = re.compile(r"\s*[\[(][^\[\]()]*\bCI\b[^\[\]()]*[\])]")  # AUROC [95% CI]
+# Metrics, the titles of their two sides, and their own: what is left says of what they are.
+_TWO_SIDED = (
+    ("F1", re.compile(r"(?:(.*?)[\s_\-]+)?[PRpr]"),
+     re.compile(r"(?i)[\s_\-]*f[\s_\-]?1(?:[\s_\-]?score)?$")),
+    ("EER", re.compile(r"(?i)(?:(.*?)[\s_\-]+)?(?:far|frr|fmr|fnmr|apcer|bpcer)\W*"),
+     re.compile(r"(?i)[\s_\-]*eer\W*$")),
+)  # fmt: skip
 _BRIER = re.compile(r"bs\W*", re.IGNORECASE)
 
 
@@ -43,7 +49,7 @@ def named_metrics(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]
         named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
     if "calibration error" in named.values():  # beside it, BS is not the batch size
         named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
-    named |= _beside_f1(columns, named)
+    named |= _sides(columns, named)
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
@@ -51,12 +57,15 @@ def named_metrics(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]
     return _with_errors(frame, named)
 
 
-def _beside_f1(columns: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
-    """Take frame_p and frame_r beside frame_f1 for its two sides, which decide nothing."""
-    stems = {c: (match[1] or "") for c in columns if (match := _SIDE.fullmatch(c))}
-    of_f1 = {_SCORE.sub("", c) for c, metric in named.items() if metric == "F1"}
-    both = {stem for stem, times in Counter(stems.values()).items() if times > 1}
-    return {c: "" for c, stem in stems.items() if c not in named and stem in of_f1 & both}
+def _sides(columns: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
+    """Find frame_p and frame_r beside frame_f1, and FAR and FRR beside EER: two sides of it."""
+    found: dict[str, str] = {}
+    for metric, side, own in _TWO_SIDED:
+        stems = {c: (match[1] or "") for c in columns if (match := side.fullmatch(c))}
+        whole = {own.sub("", c) for c, name in named.items() if name == metric}
+        both = {stem for stem, times in Counter(stems.values()).items() if times > 1}
+        found |= {c: "" for c, stem in stems.items() if c not in named and stem in whole & both}
+    return found
 
 
 def _without_names(
@@ -113,6 +122,7 @@ def statistic_of(
     "ood" says nothing, unless other columns are about data like those of training.
     """
     column = without_mean_over_outliers(column) or column
+    column = _INTERVAL.sub("", column) or column
     named = metric_named(column) is not None
     short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _AP.sub(" ", column)
     words = (without_metric(column) if named else short.replace("_", " ")).split()

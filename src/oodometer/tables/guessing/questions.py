@@ -27,8 +27,11 @@ def which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> User
         counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
         shown.append(ALL)
     options = " or ".join(roles.option(detector=c, **unnamed_option(roles)) for c in shown)
+    neither = all(str(column).startswith("column ") for column in free)  # nothing says so
+    none = "; if none does, there is nothing to compare" * neither
     return UserError(
-        f"Which column names the detectors or models: {counts}? Use {options}{or_lower(roles)}."
+        f"Which column names the detectors or models: {counts}? Use {options}{or_lower(roles)}"
+        f"{none}."
     )
 
 

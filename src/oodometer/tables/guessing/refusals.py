@@ -13,7 +13,7 @@ from oodometer.factors import TITLES, are_checkpoints, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.likeness import are_decimals, are_runs
 from oodometer.tables.guessing.roles import ALL, IGNORED, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.costs import names_costs
@@ -292,7 +292,7 @@ def _why_left_out(roles: Roles, frame: pd.DataFrame) -> str:
         return f"Numbers with a sign, such as {gains[0]}, are read as differences, not as results."
     statistics = [c for c, why in roles.ignored.items() if why == OTHER_STATISTIC]
     if statistics:
-        column = statistics[0]
+        column = next((c for c in statistics if are_decimals(frame[c])), statistics[0])
         return (
             f"Column '{column}' holds a statistic, such as a rank, and no other holds results: "
             f"{roles.option(lower=column)} or {roles.option(higher=column)} takes it for one."

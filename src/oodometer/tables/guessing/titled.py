@@ -22,6 +22,7 @@ from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
+    OF_SERIES,
     main_first,
     without_metric,
 )
@@ -93,7 +94,7 @@ def _by_statistic(
     alike = {m: {c: said[c] for c in named if named[c] == m} for m in {*named.values()}}
     for column, metric in named.items():
         statistic, what = statistic_of(column, beside_inside=metric in inside)
-        if metric == "" or (metric in GENERAL and not general):
+        if metric == "" or (metric in GENERAL - OF_SERIES and not general):
             if plain(column) not in COVARIATE_TITLES:
                 roles.ignored[column] = OTHER_METRIC
         elif metric in chosen:

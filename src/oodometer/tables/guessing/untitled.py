@@ -66,6 +66,7 @@ _LEVEL = re.compile(r"=\s*\d+(?:\.\d+)?$")
 _OTHER_QUANTITY = "another quantity"
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
+_COUNT = re.compile(r"(?i)(?:n|num|nb)_[^\W\d]")  # n_cells
 _VALUES = frozenset({"value", "values", "score", "scores", "result", "results"})
 _Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
 
@@ -228,6 +229,7 @@ def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> N
 def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
     """Return all columns that may be results if the user says so; else ask what they are."""
     free = [c for c in cells if cells[c] and _may_measure(frame, c, cells[c], bounded=False)]
+    free = [c for c in free if "ci" not in words_of(c)]  # the ends of intervals
     if ALL in roles.chosen or len(free) < 2:
         return free if ALL in roles.chosen else []
     shares = all(0 <= cell.value <= 100 for c in free for cell in cells[c])
@@ -374,7 +376,8 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES and not on_split
     setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
     is_name = is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
-    named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column))
+    counts = bool(_COUNT.match(column)) and not fine
+    named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column) or counts)
     other = known or gains or named or setting or numbers_lines(frame, column)
     return within and not other and not ("paired" in words or "wilcoxon" in words)
 

@@ -108,7 +108,8 @@ def _is_over_groups(name: str, names: NDArray[np.object_]) -> bool:
     """Whether a line is called overall, or one of several averages: weekday avg, weekend avg."""
     words = str(name).split()
     alike = [n for n in map(str, names) if plain(n.split()[-1] if n.split() else "") in MEANS]
-    several = len(words) > 1 and plain(words[-1]) in MEANS and len(alike) > 1
+    groups = len(alike) > 1 and 2 * len(alike) <= len(names) - len(alike)  # each is of several
+    several = len(words) > 1 and plain(words[-1]) in MEANS and groups
     return plain(name) in _OVER_ALL or several
 
 

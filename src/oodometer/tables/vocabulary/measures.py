@@ -154,7 +154,9 @@ _KNOWN = (
 )
 MEASURES = {known.measure.name: known.measure for known in _KNOWN if known.measure.name}
 GENERAL = frozenset(known.measure.name for known in _KNOWN if known.is_general)
+OF_SERIES = frozenset({"VUS-PR", "VUS-ROC"})  # of detection in time series, beside AUROC, too
 _PRECEDENCE = {name: place for place, name in enumerate(["accuracy", *MEASURES])} | {"accuracy": 0}
+_LISTED = 3  # metrics of classifiers in a text, from which on it lists metrics
 _LONGEST = 200  # letters: a longer title names no metric
 _COMBINED = re.compile(r"\w\+\w.*\w\+\w")  # ROCKET+HCF+Inception-ppv: a name, no metric
 _AROUND_METRICS = re.compile(
@@ -182,6 +184,10 @@ _PER_UNIT = re.compile(  # AUROC/MB is no AUROC
 # Words of prose that name a metric, and more often something else.
 _OTHER_SENSE = re.compile(
     r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
+)
+# Accuracy of finding something else than outliers, in prose: symmetry detection accuracy.
+_DETECTED = re.compile(
+    r"(?<=[a-z]_)(?<!ood_)(?<!outlier_)(?<!anomaly_)(?<!novelty_)(?<!distribution_)detection_(?=acc)"
 )
 # What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
 _NO_NAME = re.compile(
@@ -240,12 +246,14 @@ def metrics_in(text: str) -> set[str]:
     >>> metrics_in("balanced_accuracy_results")
     {'balanced accuracy'}
     """
-    words = _OTHER_SENSE.sub("", _joined(text))
+    words = _DETECTED.sub("", _OTHER_SENSE.sub("", _joined(text)))
     found = set()
     for known in _KNOWN:  # the first match decides: balanced accuracy is not accuracy
         words, times = known.pattern.subn("__", words)
         found |= {known.measure.name} if times else set()
     found -= {""}
+    if len(found & GENERAL) >= _LISTED:  # all that was computed
+        return found
     return found - GENERAL or found
 
 

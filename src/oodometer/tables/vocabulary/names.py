@@ -197,7 +197,7 @@ SUMMARIES = frozenset(
 # Lines of a table that are means of other lines.
 AVERAGES = frozenset(
     {"平均", "平均值", "평균", "среднее", "nearood", "farood", "average", "avg", "mean", "overall",
-     "all", "averageood", "total", "aggregate", "aggregated",
+     "all", "macroall", "averageood", "total", "aggregate", "aggregated",
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
@@ -211,6 +211,7 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
 _ALL = re.compile(  # All classes, all texture classes
     r"(?i)(?:all|total)\s+(?:\w+\s+){0,2}(?:classes|categories|objects|textures|datasets|sets|tasks|domains)"
 )
+_IN_BRACKETS = re.compile(r"\s*\([^()]*\)\s*$")  # Avg(math6)
 _SPREAD_BEHIND = re.compile(r"\s*(?:±|\+/-).*")  # mean ± 95% CI
 _LAST_WORDS = frozenset({"avg", "average", "mean", "moyenne", "macro", "overall"})
 MEANS = frozenset({"mean", "avg", "average", "mu", "平均", "平均值", "均值", "평균"})
@@ -247,12 +248,12 @@ def is_average(title: str) -> bool:
 def is_mere_average(title: str) -> bool:
     """Whether a title says that its numbers are means of others, and nothing else.
 
-    >>> is_mere_average("Avg. (4)"), is_mere_average("trimmed_mean"), is_average("trimmed_mean")
+    >>> is_mere_average("Avg(math6)"), is_mere_average("trimmed_mean"), is_average("trimmed_mean")
     (True, False, True)
     """
     title = _SPREAD_BEHIND.sub("", title)
     signs = title.strip() in ("Ø", "∅") or _MU.match(title) or _ALL.fullmatch(title.strip())
-    said = plain(title)
+    said = plain(_IN_BRACKETS.sub("", title) if plain(title) not in AVERAGES else title)
     return said in AVERAGES | _LAST_WORDS or bool(_AVERAGE.fullmatch(said) or signs)
 
 

@@ -14,6 +14,9 @@ METRIC_TITLES = frozenset(
 )  # fmt: skip
 _TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic",
                     "pval", "stat"})  # fmt: skip
+_OF_P_VALUES = frozenset({"value", "values", "val", "vs", "wilcoxon", "ttest", "holm", "adj",
+                          "adjusted", "friedman"})  # fmt: skip
+_OUTCOMES = frozenset({"wins", "losses", "ties", "draws"})  # words of titles
 # Words of titles of what was found in each run, and what it is that was.
 _FOUND = frozenset(
     {"best", "selected", "stopped", "stopping", "chosen", "optimal", "stop", "ran", "converged"}
@@ -64,6 +67,15 @@ _PREDICTED = frozenset(
 _YES_OR_NO = frozenset({"true", "false", "yes", "no", "0", "1", "00", "10", "y", "n"})
 
 
+def names_metrics(title: str) -> bool:
+    """Whether a title, or a part of it, says that a column names metrics.
+
+    >>> names_metrics("Metric"), names_metrics("Metric / Model"), names_metrics("Model")
+    (True, True, False)
+    """
+    return any(plain(part) in METRIC_TITLES for part in (title, *title.split(" / ")))
+
+
 def is_found(title: str) -> bool:
     """Whether a title is that of what was found in each run: where it stopped, what it chose.
 
@@ -82,6 +94,26 @@ def is_test(title: str) -> bool:
     """
     words = words_of(title)
     return (len(words) > 1 or plain(title) == "pvalue") and not _TESTS.isdisjoint(words)
+
+
+def names_p_values(title: str) -> bool:
+    """Whether a title is that of p-values.
+
+    >>> names_p_values("w_p_vs_R0"), names_p_values("Wilcoxon p"), names_p_values("P-AUROC")
+    (True, True, False)
+    """
+    words = words_of(title)
+    return "pvalue" in words or ("p" in words and not words.isdisjoint(_OF_P_VALUES))
+
+
+def counts_outcomes(title: str, titles: Iterable[str]) -> bool:
+    """Whether a title is that of how often something won or lost, where others count the rest.
+
+    >>> counts_outcomes("losses", ["wins", "losses"]), counts_outcomes("losses", ["acc", "losses"])
+    (True, False)
+    """
+    said = words_of(title) & _OUTCOMES
+    return bool(said) and len(_OUTCOMES & {w for other in titles for w in words_of(other)}) > 1
 
 
 def names_condition(title: str) -> bool:
