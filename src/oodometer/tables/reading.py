@@ -52,11 +52,7 @@ from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
 from oodometer.tables.main_metric import NAME_OF_FILE, main_metric_first, stated_main
-from oodometer.tables.vocabulary.measures import (
-    MEASURES,
-    metric_named,
-    metrics_in,
-)
+from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metrics_in
 from oodometer.tables.vocabulary.others import names_metrics
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import GENERAL, is_amid, metric_named, without_metric
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.others import without_mean_over_outliers
+from oodometer.tables.vocabulary.statistics import (
     MEANS,
     OTHER_STATISTICS,
     SPREADS,
     is_average,
     is_qualifier,
 )
-from oodometer.tables.vocabulary.others import without_mean_over_outliers
 
 if TYPE_CHECKING:
     import pandas as pd

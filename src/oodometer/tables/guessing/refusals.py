@@ -18,12 +18,6 @@ from oodometer.tables.guessing.roles import ALL, IGNORED, OTHER_STATISTIC, UNNAM
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, metric_named
-from oodometer.tables.vocabulary.names import (
-    OOD_TITLES,
-    is_setting,
-    is_statistic,
-    mentions_setting,
-)
 from oodometer.tables.vocabulary.others import (
     METRIC_TITLES,
     are_remarks,
@@ -32,6 +26,8 @@ from oodometer.tables.vocabulary.others import (
     names_prediction,
     names_truth,
 )
+from oodometer.tables.vocabulary.statistics import is_statistic
+from oodometer.tables.vocabulary.titles import OOD_TITLES, is_setting, mentions_setting
 
 if TYPE_CHECKING:
     import pandas as pd
