@@ -48,6 +48,16 @@ def test_known_models_tell_which_level_of_json_is_compared(tmp_path):
     assert set(found.results[0].frame["id"]) == {"alpha", "beta", "gamma"}
 
 
+def test_one_name_of_a_model_does_not_tell_what_is_compared(tmp_path):
+    splits = {"random": 0.8, "scaffold": 0.7}  # of molecules; SCAFFOLD is a method, too
+    table = {
+        name: {split: {"auroc": auroc + n / 50} for split, auroc in splits.items()}
+        for n, name in enumerate(("alpha", "beta"))
+    }
+    with pytest.raises(UserError, match="if none does, there is nothing to compare"):
+        read(tmp_path, json.dumps(table), "t.json")
+
+
 def test_numbers_of_some_methods_are_no_part_of_their_names(tmp_path):
     lines = [
         "kind,method,image_auroc,pixel_auroc,aupro,pixel_f1max",
@@ -66,6 +76,7 @@ STACKED = json.dumps(
         for a in ("n1", "n2", "n3")
     }
 )
+CROSSED = STACKED.replace("n1", "NSL-KDD").replace("n2", "UNSW-NB15").replace("n3", "CIDDS")
 SIDES = "".join(
     f"{line}\n"
     for line in (
@@ -106,6 +117,7 @@ RUNS = "experiment_name,f1\n" + "".join(
         ("forms.csv", POINTS, "may be over all the data", "auroc=roc_auc"),
         ("forms.csv", SIDES, "may be forms of F1", "F1=old_a_f1"),
         ("matrix.json", STACKED, "hold the same names", "detector=column 1, ood=column 2"),
+        ("sets.json", CROSSED, "hold the same names", "detector=column 1, ood=column 2"),
         ("notes.md", TITLES, "or the titles of columns", "detector=*"),
         ("rungs.csv", RUNGS, "or what is compared", "detector=Rung"),
         ("surfaces.csv", SURFACES, "or outlier sets", "ood=Surface"),

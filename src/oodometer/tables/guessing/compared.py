@@ -97,6 +97,7 @@ def _is_of_titles(texts: pd.Series[str]) -> bool:
 def _unknown_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column that can only name what is compared, where no name is known, or ask."""
     wide = wide_names(roles)
+    _require_no_pairs(frame, [column for column in free if is_untitled(column)], roles)
     named = _by_model_title(frame, free, roles)
     require_no_methods(frame, free, named, roles)
     if _is_beside_data(frame, free, wide, roles):
@@ -179,7 +180,6 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if len(free) > 1 and untitled == free and (known := _known_models(frame, free)):
         return known
     if len(free) > 1:
-        _require_no_pairs(frame, free, roles)
         raise which_column(frame, free, roles)
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
         raise which_axis(frame, free[0], roles)
@@ -201,10 +201,12 @@ def _require_no_pairs(frame: pd.DataFrame, free: Sequence[str], roles: Roles) ->
 
 
 def _known_models(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
-    """Return the only column of known models, where no name of the others is that of one."""
-    shares = {column: share(frame[column], is_compared) for column in free}
-    known = [column for column, part in shares.items() if part > 0]
-    return known[0] if len(known) == 1 and shares[known[0]] >= 0.5 else None
+    """Return the only column with several known models, where no other name is that of one."""
+    names = {column: [str(name) for name in frame[column].unique()] for column in free}
+    known = {c: sum(map(is_compared, own)) for c, own in names.items()}
+    best = max(free, key=known.__getitem__)
+    alone = sum(known.values()) == known[best] > 1
+    return best if alone and mostly(names[best], is_compared) else None
 
 
 def _require_no_values(frame: pd.DataFrame, column: str, roles: Roles) -> None:
