@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.guessing.alternatives import require_detection
 from oodometer.tables.guessing.gains import is_one_of
@@ -57,6 +57,7 @@ _AT_THRESHOLD = frozenset(
     {"F1", "precision", "recall", "accuracy", "balanced accuracy", "specificity"}
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
+_OF_OVERLAP = frozenset({"IoU", "Hausdorff distance", "pixel accuracy", "Dice"})
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _FORMS = frozenset({"micro", "weighted"})  # beside which macro is another form, not a mean
@@ -75,9 +76,11 @@ def titled_results(
     """
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
     if "auroc" in named.values():  # beside it, AP is that of the same curves
-        named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
+        named |= {c: "AUPR" for c in columns if c not in named and _AP.search(c.casefold())}
     if "calibration error" in named.values():  # beside it, BS is not the batch size
         named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
+    if _OF_OVERLAP & {*named.values()} or len(GENERAL & {*named.values()}) > 2:  # not DICE
+        named |= {c: "Dice" for c in columns if c not in named and "dice" in words_of(c)}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
@@ -90,8 +93,9 @@ def titled_results(
     _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"], kinds["spread"])
-    _part_qualifiers(roles, kinds["spread"])
-    _name_qualified(roles, kinds["spread"])
+    if roles.wide != "condition":  # else all words tell levels apart, as the user says
+        _part_qualifiers(roles, kinds["spread"])
+        _name_qualified(roles, kinds["spread"])
     _name_others(roles, kinds["spread"])
     _drop_common_word(roles, kinds["spread"], {plain(column) for column in frame.columns})
     for column, key in kinds["spread"].items():
@@ -136,7 +140,8 @@ def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
     words = [word for word in alike[column][1].split() if not is_qualifier(word)]
     if plain("".join(words)) not in SUMMARIES:
         return False
-    return is_one_of(frame, column, [c for c, (_, what) in alike.items() if what and c != column])
+    others = [c for c, (kind, what) in alike.items() if what and kind != "other" and c != column]
+    return is_one_of(frame, column, others)
 
 
 def _is_called_mean(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
