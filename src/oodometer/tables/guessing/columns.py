@@ -366,9 +366,9 @@ def _names_lines(frame: pd.DataFrame, column: str, titles: Iterable[str]) -> boo
 
 
 def _are_labels(texts: Iterable[str]) -> bool:
-    """Whether numbers are names: whole, and each of them several times."""
+    """Whether numbers are names: whole, several, and each of them several times."""
     given = list(texts)
-    return all(text.isdigit() for text in given) and 2 * len(set(given)) <= len(given)
+    return all(text.isdigit() for text in given) and 2 < 2 * len(set(given)) <= len(given)
 
 
 def _is_first(title: str, titles: Iterable[str]) -> bool:

@@ -44,6 +44,7 @@ _ONLY_OOD = frozenset(
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
+_OF_KINDS = frozenset({"category", "categories", "groups"})  # of data sets, and of methods
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 
 
@@ -193,8 +194,14 @@ def _are_id_sets(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> bool
 
 
 def _is_property(frame: pd.DataFrame, column: str, roles: Roles) -> bool:
-    """Whether a column tells of what kind each detector is: not where it was measured."""
+    """Whether a column tells of what kind each detector is: not where it was measured.
+
+    If each detector has a task of its own, it was measured there only.
+    """
     if roles.detector is None or min(frame[[column, roles.detector]].nunique()) < 2:
+        return False
+    as_many = frame[column].nunique() == frame[roles.detector].nunique()
+    if as_many and plain(column) in WEAK_SET_TITLES and plain(column) not in _OF_KINDS:
         return False
     return bool(frame.groupby(roles.detector)[column].nunique().max() < 2)
 

@@ -70,6 +70,15 @@ def are_numbers(titles: Sequence[str]) -> bool:
     return len(titles) > 1 and list(titles) in first
 
 
+def are_ranks(frame: pd.DataFrame, columns: Sequence[str]) -> bool:
+    """Whether the numbers of each line are 1, 2, …, each once; some may be missing."""
+    lines = [[read_cell(text) for text in line] for line in frame[list(columns)].to_numpy()]
+    values = [[cell.value for cell in line if cell is not None] for line in lines]
+    known = set(range(1, len(columns) + 1))
+    distinct = all(len(set(line)) == len(line) and known.issuperset(line) for line in values)
+    return len(columns) > 2 and len(lines) > 2 and distinct
+
+
 def are_runs(titles: Sequence[str]) -> bool:
     """Whether titles number runs.
 

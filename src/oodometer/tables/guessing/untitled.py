@@ -14,6 +14,7 @@ from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.guessing.likeness import (
     are_levels,
     are_partly_whole,
+    are_ranks,
     are_runs,
     are_within,
     numbers_lines,
@@ -230,8 +231,9 @@ def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
     free = [c for c in cells if cells[c] and _may_measure(frame, c, cells[c], bounded=False)]
     if ALL in roles.chosen or len(free) < 2:
         return free if ALL in roles.chosen else []
+    free = _alike(free, cells, roles, UNNAMED, asked=False)
     shares = all(0 <= cell.value <= 100 for c in free for cell in cells[c])
-    raise what_are(free, roles, shares=shares)
+    raise what_are(free, roles, shares=shares, ranks=are_ranks(frame, free))
 
 
 def _of_one_size(measured: list[str], cells: _Cells, roles: Roles, bounded: bool) -> list[str]:

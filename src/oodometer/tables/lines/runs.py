@@ -281,7 +281,8 @@ def _tells_of_sets(frame: pd.DataFrame, column: str) -> bool:
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column is empty for some detectors, and several values for others."""
     given = frame.loc[frame[column] != NOT_GIVEN, column]
-    if 2 * len(given.unique()) > len(given) and is_decimal(given.unique()):
+    hardly_repeat = 2 * len(given.unique()) > len(given) and is_decimal(given.unique())
+    if hardly_repeat or (not mentions_setting(column) and _is_measured(frame, column)):
         return False  # a measurement
     empty = (frame[column] == NOT_GIVEN).groupby(frame["detector"]).mean()
     levels = frame.groupby("detector")[column].nunique()

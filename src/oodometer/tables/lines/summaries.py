@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -57,7 +57,9 @@ def without_summaries(
         if len(by_name) == len(names):
             continue
         long = _left_out(long, axis, by_name, "summaries of other rows or columns", notes)
-        long = _left_out(long, axis, _means_of_others(long, axis), "means of all others", notes)
+        means = _means_of_others(*_table(long, axis))
+        means = means or _means_of_others(*_table(long, axis, tuple(factors)))
+        long = _left_out(long, axis, means, "means of all others", notes)
     return long
 
 
@@ -169,9 +171,12 @@ def _is_computed(own: Array, others: Array) -> bool:
     return any(bool((np.abs(own - numbers) <= exact).all()) for numbers in known)
 
 
-def _table(long: pd.DataFrame, axis: str) -> tuple[NDArray[np.object_], Array]:
+def _table(
+    long: pd.DataFrame, axis: str, factors: Sequence[str] = ()
+) -> tuple[NDArray[np.object_], Array]:
     """Return the levels of an axis, and a line of numbers for each; what repeats is averaged."""
-    others = [c for c in ("metric", "id", "ood", "detector") if c in long.columns and c != axis]
+    keys = ("metric", "id", "ood", "detector", *factors)
+    others = [c for c in keys if c in long.columns and c != axis]
     columns = long.groupby(others, sort=False, dropna=False).ngroup().to_numpy()
     rows, names = long[axis].factorize()
     shape = (len(names), columns.max() + 1)
@@ -182,9 +187,8 @@ def _table(long: pd.DataFrame, axis: str) -> tuple[NDArray[np.object_], Array]:
     return np.asarray(names, dtype=object), means.reshape(shape)
 
 
-def _means_of_others(long: pd.DataFrame, axis: str) -> list[str]:
+def _means_of_others(names: NDArray[np.object_], table: Array) -> list[str]:
     """Return levels that are the exact mean of all others everywhere, though no name says so."""
-    names, table = _table(long, axis)
     if len(table) <= _FEWEST or table.shape[1] < _FEWEST:
         return []
     given = ~np.isnan(table)
