@@ -20,7 +20,8 @@ from oodometer.tables.vocabulary.names import (
 )
 
 SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
-            "hyperparameters", "options", "meta", "metadata")  # fmt: skip
+            "hyperparameters", "options", "meta", "metadata", "setup", "design",
+            "environment")  # fmt: skip
 _WRAPPERS = ("metrics", "results", "scores", "values", "summary")  # of numbers, beside texts
 # Parts of what one run tells, each about something else.
 _PARTS = frozenset({*SETTINGS, *_WRAPPERS, "training", "train", "evaluation", "eval", "timing"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.factors import by_title, plain
+from oodometer.factors import by_title, plain, words_of
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
 from oodometer.tables.vocabulary.names import (
@@ -45,7 +45,7 @@ def without_summaries(
     """
     for column, title in factors.items():
         levels = [str(level) for level in long[column].unique()]
-        named = [level for level in levels if is_average(level) or plain(level) in SUMMARIES]
+        named = [level for level in levels if is_average(level) or _is_called_statistic(level)]
         if by_title(title, levels).kind in ("repeat", "part") and len(named) < len(levels):
             long = _left_out(long, column, named, f"summaries over {title}", notes)
     for axis in [name for name in ("id", "ood", "detector") if name in long.columns]:
@@ -70,6 +70,12 @@ def _left_out(
         return long
     notes.append(f"{why} were left out: {', '.join(names)}")
     return long[~long[axis].isin(names)].reset_index(drop=True)
+
+
+def _is_called_statistic(level: str) -> bool:
+    """Whether what stands where repeats are numbered is a statistic of them: std, sample_sd."""
+    words = words_of(level)
+    return not words.isdisjoint(SUMMARIES | MEANS) and not any(map(str.isdigit, words))
 
 
 def _is_named_summary(name: str, axis: str, long: pd.DataFrame) -> bool:
