@@ -21,6 +21,7 @@ from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_s
 from oodometer.tables.vocabulary.measures import GENERAL, base_metric, metric_named
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
+    COMPARED_WORDS,
     INCIDENTAL,
     MODEL_TITLES,
     OOD_TITLES,
@@ -146,7 +147,8 @@ def _require_one_set(
     others = [c for c in free if c not in weak and plain(c) not in known]
     weak = [column for column in weak if len(frame[column].unique()) > 1]
     finer = [c for c in others if weak and frame[c].nunique() > max(2, frame[weak[0]].nunique())]
-    finer = [c for c in finer if not mentions_setting(c) and not words_of(c) & INCIDENTAL]
+    finer = [c for c in finer if not mentions_setting(c)]
+    finer = [c for c in finer if not words_of(c) & (INCIDENTAL | COMPARED_WORDS)]
     if finer:
         first, second = finer[0], weak[0]
         raise UserError(

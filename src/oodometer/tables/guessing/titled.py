@@ -58,11 +58,12 @@ _AT_THRESHOLD = frozenset(
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _OF_OVERLAP = frozenset({"IoU", "Hausdorff distance", "pixel accuracy", "Dice"})
-_CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
+_CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![^\W_]|\.)")  # of a ranking: precision@5
 _CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _FORMS = frozenset({"micro", "weighted"})  # beside which macro is another form, not a mean
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
+_BESIDE = re.compile(r"(?i)(?:^|[\W_])(?:ap|aa|dice)(?:$|[\W_])")  # metrics beside certain others
 _BRIER = re.compile(r"bs\W*", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, or which statistic, of what
 
@@ -79,6 +80,8 @@ def titled_results(
         named |= {c: "AUPR" for c in columns if c not in named and _AP.search(c.casefold())}
     if "calibration error" in named.values():  # beside it, BS is not the batch size
         named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
+    if any("oa" in words_of(c) for c in named):  # beside overall accuracy, AA is no attack
+        named |= {c: "balanced accuracy" for c in columns if "aa" in words_of(c)}
     if _OF_OVERLAP & {*named.values()} or len(GENERAL & {*named.values()}) > 2:  # not DICE
         named |= {c: "Dice" for c in columns if c not in named and "dice" in words_of(c)}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
@@ -87,10 +90,10 @@ def titled_results(
     named = without_rates(_without_classes(_without_names(frame, columns, named)))
     named = _with_errors(frame, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
-    kinds = _by_statistic(frame, named, roles, general)
+    found = _by_statistic(frame, named, roles, general)
+    kinds = {statistic: _with_cutoffs(columns, roles) for statistic, columns in found.items()}
     require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
-    _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"], kinds["spread"])
     if roles.wide != "condition":  # else all words tell levels apart, as the user says
@@ -231,7 +234,7 @@ def _statistic_of(
     """
     column = without_mean_over_outliers(column) or column
     named = metric_named(column) is not None
-    short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _AP.sub(" ", column)
+    short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _BESIDE.sub(" ", column)
     words = (without_metric(column) if named else short.replace("_", " ")).split()
     left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
     what = " ".join(w for w in words if plain(w) not in left_out)
@@ -283,19 +286,21 @@ def _choose_means(roles: Roles, means: _Named, spreads: _Named) -> None:
             roles.ignored[column] = MEAN_OF_OTHERS
 
 
-def _name_cutoffs(roles: Roles) -> None:
+def _with_cutoffs(named: _Named, roles: Roles) -> _Named:
     """Take precision@5 and precision@10 for two metrics, not for one on two data sets."""
-    times = Counter(roles.measured.values())
-    for column, (metric, what) in roles.measured.items():
+    times = Counter(named.values())
+    found = dict(named)
+    for column, (metric, what) in named.items():
         cut = _CUTOFF.search(column)
         bare = not what and times[metric, what] > 1  # pass@1, pass@8
         of_first = metric == "accuracy" and cut is not None and cut[1] == "1"
         if of_first:  # among one guess: accuracy itself, which people mean by it
-            roles.measured[column] = (metric, what.removesuffix("1").rstrip())
+            found[column] = (metric, what.removesuffix("1").rstrip())
         elif metric in GENERAL and cut is not None and (what == cut[1] or bare):
             name = f"@{cut[1]} {metric}"
             roles.own[name] = MEASURES[metric]._replace(name=name)
-            roles.measured[column] = (name, "")
+            found[column] = (name, "")
+    return found
 
 
 def _part_qualifiers(roles: Roles, spreads: _Named) -> None:

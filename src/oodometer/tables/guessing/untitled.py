@@ -65,6 +65,7 @@ _OF_SCORES = frozenset(
 )
 _LEVEL = re.compile(r"=\s*\d+(?:\.\d+)?$")
 _OTHER_QUANTITY = "another quantity"
+_LARGE = 5  # percentages, beside fractions
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
 _VALUES = frozenset({"value", "values", "score", "scores", "result", "results"})
@@ -83,7 +84,7 @@ def untitled_results(
     of_pairs = {*pairs, *(spread for _, spread in pairs.values())}
     pairs = {mean: pair for mean, pair in pairs.items() if not is_quantity(pair[0])}
     kept = {*pairs, *(spread for _, spread in pairs.values())}
-    roles.ignored |= dict.fromkeys(of_pairs - kept, _OTHER_QUANTITY)
+    roles.ignored |= {c: _OTHER_QUANTITY for c in cells if c in of_pairs - kept}
     asked = ALL in roles.chosen
     if asked:  # numbers with a sign are results if the user says so
         frame = frame.assign(**{c: frame[c].str.lstrip("+") for c in numeric})
@@ -213,16 +214,23 @@ def _alike(
 
 
 def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> None:
-    """Ask where some columns are percentages and others fractions: unlike quantities, perhaps."""
-    signed = [c for c in measured if all(cell.percent for cell in cells[c])]
+    """Ask where some columns are percentages and others fractions: unlike quantities, perhaps.
+
+    Without a sign, several of either size are: accuracies in percent beside errors below 1.
+    """
     small = [c for c in measured if all(cell.value <= 1 and not cell.percent for cell in cells[c])]
+    signed = [c for c in measured if all(cell.percent for cell in cells[c])]
+    large = [c for c in measured if all(cell.value > _LARGE for cell in cells[c])]
+    signed = signed or (large if min(len(large), len(small)) > 1 else [])
     if len(signed) + len(small) < len(measured) or not signed or not small:
         return
+    aside = [c for c, why in roles.ignored.items() if why == _OTHER_QUANTITY and cells.get(c)]
+    small += [c for c in aside if all(cell.value <= 1 for cell in cells[c])]  # Birth Rate
     others = [roles.option(ignore=", ignore=".join(group), higher=ALL) for group in (signed, small)]
     raise UserError(
         f"'{small[0]}' holds fractions and '{signed[0]}' percentages, and no title names a metric: "
         f"if the fractions are the results, use {others[0]}; if the percentages are, use "
-        f"{others[1]}."
+        f"{others[1]} (lower={ALL} if lower is better)."
     )
 
 

@@ -75,7 +75,7 @@ _GENERAL = (
     (r"(?:m_?|mean_|avg_)dice|dice_(?:scores?|coef\w*|similarity|index)|dsc", Measure("Dice")),
     (r"pix(?:el)?_?(?:wise_)?acc(?:uracy)?", Measure("pixel accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
-    (r"(?:overall_)?acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?"
+    (r"(?:overall_)?acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?|oa"
      r"|\w*(?:准确率|準確率|准确度|正确率|正解率|정확도)|genauigkeit|exactitude|exactitud|acurácia",
      Measure("accuracy")),
     (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)"
