@@ -166,3 +166,98 @@ def _question_of(path: Path) -> str:
     with pytest.raises(UserError) as caught:
         findings_of(read_results(path))
     return str(caught.value)
+
+
+def test_noise_of_test_data_is_asked_about_where_the_lead_depends_on_it() -> None:
+    table = pd.DataFrame(
+        [(model, noise, value) for model, values in (
+            ("word", (0.921, 0.919, 0.915, 0.911, 0.902)),
+            ("char", (0.92, 0.919, 0.919, 0.917, 0.911)),
+            ("bert", (0.944, 0.943, 0.941, 0.939, 0.928)),
+        ) for noise, value in zip((0.0, 0.05, 0.1, 0.2, 0.3), values, strict=True)],
+        columns=["model", "noise_probability", "accuracy"],
+    )  # fmt: skip
+    with pytest.raises(UserError, match="what 'noise_probability' is"):
+        findings_of(read_results(table))
+    findings_of(read_results(table, "re_evaluation=noise_probability"))
+
+
+def test_lines_below_seeds_that_are_statistics_are_no_seeds() -> None:
+    table = pd.DataFrame(
+        {"seed": ["42", "2025", "mean", "sample_sd"], "base_top1": [68.05, 68.25, 68.15, 0.14],
+         "teacher_top1": [71.81, 71.33, 71.57, 0.34], "student_top1": [69.9, 70.6, 70.24, 0.45]}
+    )  # fmt: skip
+    assert "detector=seed" not in _question(table)
+    assert set(read_results(table, "detector=*").results[0].frame["seed"]) == {"42", "2025"}
+
+
+def test_means_at_a_cutoff_are_metrics_of_their_own() -> None:
+    table = pd.DataFrame({"model": ["a", "b"]})
+    for n, cut in enumerate((5, 10)):
+        table[f"ndcg@{cut}_mean"] = [0.89 + 0.01 * n, 0.91 + 0.01 * n]
+        table[f"ndcg@{cut}_std"] = [0.01, 0.02]
+    assert "'ndcg@5_mean' and 'ndcg@10_mean' are different metrics" in _question(table)
+    found = read_results(table, "higher=ndcg@10_mean").results[0]
+    assert found.frame["spread"].tolist() == [0.01, 0.02]
+
+
+def test_a_column_that_rounds_another_one_is_left_out() -> None:
+    table = pd.DataFrame(
+        {"Model": ["a", "b"], "NDCG@10_mean": [0.28574, 0.31289], "NDCG@10_sd": [0.00275, 0.0002],
+         "NDCG@10_mean±sd": ["0.2857 ± 0.0027", "0.3129 ± 0.0002"]}
+    )  # fmt: skip
+    assert "the same as" in _unused(read_results(table))["NDCG@10_mean±sd"]
+
+
+def test_a_column_of_calibrations_names_no_data_sets() -> None:
+    table = pd.DataFrame(
+        [(model, calibration, domain, 0.6 + 0.01 * n) for n, (model, calibration, domain) in
+         enumerate((m, c, d) for m in ("forest", "svm") for c in ("raw", "platt", "isotonic")
+                   for d in ("source", "target"))],
+        columns=["model", "calibration", "domain", "accuracy"],
+    )  # fmt: skip
+    assert '"detector=calibration"' in _question(table) and "id=calibration" not in _question(table)
+
+
+def test_overall_and_average_accuracy_are_two_metrics() -> None:
+    table = pd.DataFrame({"method": ["a", "b"], "OA": [81.2, 79.5], "AA": [77.0, 78.1]})
+    assert [r.metric for r in read_results(table).results] == ["accuracy", "balanced accuracy"]
+    assert read_results(table[["method", "OA"]].assign(AA=[1, 2])).results[0].metric == "accuracy"
+
+
+def test_the_number_of_samples_is_not_that_of_runs() -> None:
+    table = pd.DataFrame(
+        {"n": [100, 500], "mean_accuracy": [0.23, 0.37], "std_accuracy": [0.05, 0.04],
+         "num_runs": [5, 5]}
+    )  # fmt: skip
+    assert '--columns "detector=n"' in _question(table)
+
+
+def test_counts_that_each_run_has_of_its_own_are_no_conditions() -> None:
+    counts = [81, 82, 92, 33, 28, 26, 16, 14, 15]
+    table = pd.DataFrame(
+        [(method, data, seed, counts[3 * n + seed], 0.6 + 0.02 * seed + 0.01 * (method == "new"))
+         for n, data in enumerate(("acm", "blog", "cora")) for seed in range(3)
+         for method in ("old", "new")],
+        columns=["method", "dataset", "seed", "anomalies", "auc"],
+    )  # fmt: skip
+    assert "another one in each run" in _unused(read_results(table))["anomalies"]
+
+
+def test_the_setup_of_an_experiment_and_summaries_are_no_results(tmp_path: Path) -> None:
+    runs = {name: [{"round": 29, "accuracy": v + d} for d in (0.01, 0.02, 0.04)]
+            for name, v in (("fedavg", 0.5), ("krum", 0.8))}  # fmt: skip
+    summary = {name: {"final_acc_mean": 0.7, "final_acc_std": 0.01} for name in runs}
+    content = {"setup": {"clients": 10, "seeds": [0, 1, 2]}, "main_summary": summary, "final": runs}
+    found = read_results(_written(tmp_path, content)).results[0]
+    assert _names(found) == ["fedavg", "krum"] and len(found.frame) == 6
+
+
+def test_percentages_beside_fractions_are_asked_about() -> None:
+    table = pd.DataFrame(
+        {"Model": ["GCN", "GAT", "GIN"], "Cora": [87.1, 86.7, 87.2], "MUTAG": [69.8, 72.8, 79.6],
+         "Election": [0.31, 0.29, 0.28], "Birth Rate": [0.72, 0.71, 0.73],
+         "ZINC": [0.62, 0.61, 0.57]}
+    )  # fmt: skip
+    question = _question(table)
+    assert '"ignore=Election, ignore=ZINC, ignore=Birth Rate, higher=*"' in question
