@@ -18,11 +18,8 @@ from oodometer.tables.formats.json_nested import (
 from oodometer.tables.formats.json_parts import unlike_tables, without_means, without_summaries
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import (
-    is_setting,
-    is_surely_detector,
-    names_costs,
-)
+from oodometer.tables.vocabulary.names import is_surely_detector
+from oodometer.tables.vocabulary.titles import is_setting, names_costs
 
 _OF_RUNS = re.compile(
     r"(?i)[\s_-]+(?:(?:per|by|all|over)[\s_-]+)?(?:runs?|seeds?|folds?|values|all)$"

@@ -10,7 +10,7 @@ from typing import TypeGuard
 from oodometer.factors import plain
 from oodometer.tables.formats.json_parts import are_lines, is_detail
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.titles import (
     DETECTOR_TITLES,
     MODEL_TITLES,
     OOD_TITLES,

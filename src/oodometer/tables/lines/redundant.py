@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.lines.levels import count_levels, determines, id_column
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.titles import (
     JOB_TITLES,
     REPEAT_TITLES,
     mentions_setting,
