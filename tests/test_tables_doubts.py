@@ -81,7 +81,7 @@ def test_ap_beside_auroc_is_its_metric_and_no_condition(tmp_path):
     rows = [f"{d},{m},{a},{p}" for d in ("x", "y", "v", "w") for m, a, p in (("m1", 1.0, 0.5),
                                                                   ("m2", 0.75, 1.0))]  # fmt: skip
     found = read(tmp_path, "\n".join(["dataset,detector,true_auc,true_ap", *rows]))
-    assert [results.metric for results in found.results] == ["auroc", "aupr_out"]
+    assert [results.metric for results in found.results] == ["auroc", "AUPR"]
     assert kinds(found) == {} and set(found.results[0].frame["ood"]) == {""}
 
 

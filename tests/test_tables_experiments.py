@@ -259,7 +259,7 @@ def test_forms_of_one_metric_among_many_metrics_are_no_data_sets() -> None:
         }
     )
     answers = _answers(table, "detector=tool")
-    assert "detector=tool, aupr_out=DEG AUPRC" in answers
+    assert "detector=tool, AUPR=DEG AUPRC" in answers
 
 
 def test_results_against_originals_and_references_are_two_forms() -> None:

@@ -73,7 +73,7 @@ def test_gaps_and_what_is_none():
     [
         ("SVHN.auroc", "auroc", "SVHN"), ("AUROC-SVHN", "auroc", "SVHN"), ("FPR-95", "fpr95", ""),
         ("TexturesFPR", "fpr95", "Textures"), ("ImageNet-O.AUROC", "auroc", "ImageNet-O"),
-        ("FPR-95-SVHN", "fpr95", "SVHN"), ("PR-AUC", "aupr_out", ""), ("AUC-PR", "aupr_out", ""),
+        ("FPR-95-SVHN", "fpr95", "SVHN"), ("PR-AUC", "AUPR", ""), ("AUC-PR", "AUPR", ""),
         ("ROC-AUC", "auroc", ""), ("auroc.1", "auroc", ""), ("AUROC.std", "auroc", "std"),
         ("AUROC ± std", "auroc", ""), ("1-AUROC", "", ""), ("ACC95TPR", "", ""),
     ],

@@ -199,7 +199,7 @@ def test_corruptions_of_repeated_runs_are_no_more_runs(tmp_path):
 def test_a_set_may_begin_like_what_belongs_to_a_metric(tmp_path, title):
     head = ",".join(["method", *map(title.format, ["iNaturalist", "iSUN"])])
     (found,) = read_results(written(tmp_path, f"{head}\nMSP,.61,.65\nKNN,.71,.75")).results
-    assert found.metric == "aupr_out" and set(found.ood) == {"iNaturalist", "iSUN"}
+    assert found.metric == "AUPR" and set(found.ood) == {"iNaturalist", "iSUN"}
 
 
 def test_the_aupr_of_id_data_is_no_auroc(tmp_path):

@@ -66,7 +66,7 @@ def test_differences_are_no_results(tmp_path):
         ]
     )  # fmt: skip
     found = read(tmp_path, text)
-    assert [part.metric for part in found.results] == ["auroc", "aupr_out"]
+    assert [part.metric for part in found.results] == ["auroc", "AUPR"]
     rows = "method,S1 NDCG,S2 NDCG\nA,.031,.042\nB,.035,.044\nGain,+12.9%,+4.8%\n"
     assert read(tmp_path, rows).results[0].detectors == ("A", "B")
     asked(tmp_path, "variant,Accuracy Δ\nno A,-3.2pp\nno B,-1.1pp\n", "differences")

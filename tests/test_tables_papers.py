@@ -188,7 +188,7 @@ def test_what_pairs_of_numbers_are_may_stand_above(tmp_path):
         "|SMIYC|88.5 / 7.1|96.3 / 2.0|**96.6 / 3.6**|\n|RA|71.6 / 17.7|82.4 / 9.2|87.1 / 9.9|\n"
     )
     found = read(tmp_path, text)
-    assert [results.metric for results in found.results] == ["aupr_out", "fpr95"]
+    assert [results.metric for results in found.results] == ["AUPR", "fpr95"]
     assert sorted(means(found).values()) == [0.8005, 0.8935, 0.9185]
 
 

@@ -185,7 +185,7 @@ def test_a_question_is_one_sentence_and_its_options_work(tmp_path, name):
         ("Error rate", "error rate", False, True), ("perplexity", "perplexity", False, False),
         ("MCC", "MCC", True, False), ("kappa", "kappa", True, False), ("BLEU", "BLEU", True, False),
         ("top5", "top-5 accuracy", True, True), ("top1_err", "error rate", False, True),
-        ("Average precision", "aupr_out", True, True), ("VUS-PR", "VUS-PR", True, True),
+        ("Average precision", "AUPR", True, True), ("VUS-PR", "VUS-PR", True, True),
     ],
 )  # fmt: skip
 def test_known_metrics(tmp_path, title, metric, higher, is_share):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME_OF_FILE = "name of the file"  # where a metric is stated
 _SHOWN = 3  # readings that a question names
+_TRAINING = frozenset({"train", "training"})  # words of titles of results on the training data
 _OTHER_SENSES = frozenset({"loss", "error rate"})  # in names: a comparison of losses, of errors
 _PRIMARY = re.compile(r"(?i)\b(?:primary|main|headline) (?:evaluation )?metric\b(.{0,80})")
 _MAIN_WORDS = frozenset(
@@ -98,9 +99,15 @@ def main_metric_first(
     require_two_sided(ordered, results, roles)
     base = base_metric(ordered[0])
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
-    if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
-        forms = list(dict.fromkeys(rivals.values()))[:_SHOWN]
-        options = " or ".join(_option_of_form(form, rivals, roles) for form in forms)
+    forms = list(dict.fromkeys(rivals.values()))
+    trained = [form for form in forms if words_of(form) & _TRAINING]
+    forms = [form for form in forms if form not in trained] or forms
+    if ordered[0] in trained and len(forms) == 1:
+        notes.append(f"{forms[0]} decides: results on training data do not")
+        return sorted(ordered, key=lambda metric: metric != forms[0])
+    if ordered[0] not in MEASURES and len(forms) > 1:
+        rivals = {c: m for c, m in rivals.items() if m in forms}
+        options = " or ".join(_option_of_form(form, rivals, roles) for form in forms[:_SHOWN])
         raise UserError(
             f"{' and '.join(repr(c) for c in rivals)} are different metrics: say which decides, "
             f"with {options}."
@@ -126,16 +133,16 @@ def _put_frequent_first(
     """Put the metric of most sets first, where every set has a metric of its own, or ask."""
     sets = {m: {*map(tuple, _sets_of(results[m]))} for m in ordered}
     best = max(ordered, key=lambda metric: len(sets[metric]))
-    first = ordered[0]
-    if len(ordered) > 2 and 2 * len(sets[best]) < len(set.union(*sets.values())) == sum(
-        map(len, sets.values())
-    ):
+    total = len(set.union(*sets.values()))
+    if len(ordered) > 2 and 2 * len(sets[best]) <= total == sum(map(len, sets.values())):
         raise each_its_own({m: str(min(sets[m])[0]) for m in ordered[:2]}, roles)
-    if len(sets[first]) < len(sets[best]) and sets[first].isdisjoint(sets[best]):
+    if sets[ordered[0]].isdisjoint(sets[best]):
         ordered.sort(key=lambda metric: metric != best)
+    others = [m for m in ordered if m != best and sets[m].isdisjoint(sets[best])]
+    if others and ordered[0] == best:
         notes.append(
-            f"data sets have different metrics: {best} decides, which {len(sets[best])} have; "
-            f"{first} is given for {len(sets[first])}"
+            f"data sets have different metrics: {best} decides, which {len(sets[best])} of {total} "
+            f"have; {others[0]} is given for {len(sets[others[0]])}"
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from oodometer.results import Results
 
 # Metrics that ask the same question: are ID and outliers separated?
-SEPARATING = ("auroc", "fpr95", "aupr_in", "aupr_out", "tnr95", "detection_error",
+SEPARATING = ("auroc", "fpr95", "aupr_in", "aupr_out", "AUPR", "tnr95", "detection_error",
               "detection_accuracy")  # fmt: skip
 
 

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import isfinite
-from typing import TypeGuard
+from collections.abc import Callable, Mapping
 
-from oodometer.factors import plain
-from oodometer.tables.formats.json_parts import (
-    are_lines,
-    is_detail,
-    unlike_tables,
-    without_means,
-    without_summaries,
+from oodometer.tables.formats.json_nested import (
+    SETTINGS,
+    Json,
+    Line,
+    are_of_epochs,
+    holds_lines,
+    is_number,
+    nested_lines,
+    title_of_names,
 )
+from oodometer.tables.formats.json_parts import unlike_tables, without_means, without_summaries
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import is_surely_detector
-from oodometer.tables.vocabulary.titles import REPEAT_TITLES, is_setting
+from oodometer.tables.vocabulary.titles import is_setting
 
-_SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
-             "hyperparameters", "options", "meta", "metadata")  # fmt: skip
-_WRAPPERS = ("metrics", "results", "scores", "values", "summary")  # of numbers, beside texts
-# Parts of what one run tells, each about something else.
-_PARTS = frozenset({*_SETTINGS, *_WRAPPERS, "training", "train", "evaluation", "eval", "timing"})
-_OF_EPOCHS = frozenset({"loss", "losses", "val", "epoch", "epochs", "history"})  # in titles
 _OF_RUNS = re.compile(
     r"(?i)[\s_-]+(?:(?:per|by|all|over)[\s_-]+)?(?:runs?|seeds?|folds?|values|all)$"
 )
-_RUNS = re.compile(  # of lists, whose names say nothing
-    r"(?i)(?:(?:all|per|by)[\s_-]+)?(?:runs?|seeds?|folds?|trials?|results?|records?|entries|metrics)"
-)
-_PER = re.compile(r"(?i)(?:per|by)[\s_-]+(\w+)")  # by_seed: what the names inside are
 _Value = str | int | float
-Json = object  # whatever `json.loads` gives
-Line = dict[str, Json]
 
 
 def json_lines(content: Json) -> list[Line] | None:
@@ -77,8 +66,8 @@ def _with_runs(entry: Line) -> list[Line]:
     """Return a line per run, where a record has a list of numbers for a metric: auroc_runs."""
     lists = {n: v for n, v in entry.items() if isinstance(v, list) and v and metric_named(n)}
     lengths = {len(values) for values in lists.values()}
-    numbers = all(_is_number(value) for values in lists.values() for value in values)
-    if len(lengths) != 1 or not numbers or _are_of_epochs(lists):
+    numbers = all(is_number(value) for values in lists.values() for value in values)
+    if len(lengths) != 1 or not numbers or are_of_epochs(lists):
         return [entry]
     rest = {name: value for name, value in entry.items() if name not in lists}
     titles = [_OF_RUNS.sub("", name) for name in lists]
@@ -146,7 +135,7 @@ def _columns(content: Json) -> list[Line] | None:
         return None
     if len(columns) == 1 and _are_objects(columns[0]):
         return _records(columns[0])
-    if all(map(_holds_lines, columns)):
+    if all(map(holds_lines, columns)):
         return None  # tables with as many lines each
     return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -200,7 +189,7 @@ def _one_line(content: Json) -> list[Line] | None:
     """An object that is a line itself: the metrics of one run, perhaps with its settings."""
     if not isinstance(content, dict) or not all(_is_fact(*entry) for entry in content.items()):
         return None
-    named = [name for name, value in content.items() if metric_named(name) and _is_number(value)]
+    named = [name for name, value in content.items() if metric_named(name) and is_number(value)]
     return [_flat(content)] if named else None
 
 
@@ -208,7 +197,7 @@ def _numbers_by_name(content: Json) -> list[Line] | None:
     """An object of names with one result each: {"msp": 0.91, "energy": 0.93}."""
     if not isinstance(content, dict) or len(content) < 2:
         return None
-    if not all(_is_number(value) and value != int(value) for value in content.values()):
+    if not all(is_number(value) and value != int(value) for value in content.values()):
         return None
     if any(is_setting(name) or names_costs(name) for name in content):
         return None
@@ -227,16 +216,12 @@ def _names_inside_names(content: Json) -> list[Line] | None:
         if below is None:
             break
         objects = below  # {"results": {...}} says no more than what is inside
-        level = said[1] if (said := _PER.fullmatch(name)) else level
+        level = title_of_names(name) or level
     keys = dict.fromkeys(key for value in objects.values() for key in value)
     deeper = any(isinstance(entry, dict) for value in objects.values() for entry in value.values())
     if all(map(str.isdigit, keys)) and not deeper:
         return [{name: value.get(key) for name, value in objects.items()} for key in keys]
-    lines = [
-        {level if level and title == "column 1" else title: cell for title, cell in line.items()}
-        for line in _nested(dict(objects), (), {})
-    ]
-    return lines or None
+    return list(nested_lines(dict(objects), level)) or None
 
 
 def _is_name(key: str) -> bool:
@@ -257,13 +242,9 @@ def _titled(titles: list[Json], rows: list[list[Json]]) -> list[Line]:
 
 def _is_fact(name: str, value: Json) -> bool:
     """Whether an entry is about the whole run: one value, a list of such, or settings."""
-    settings = isinstance(value, dict) and name.casefold() in _SETTINGS
+    settings = isinstance(value, dict) and name.casefold() in SETTINGS
     values = isinstance(value, list) and all(isinstance(entry, _Value) for entry in value)
     return settings or values or value is None or isinstance(value, _Value)
-
-
-def _is_number(value: Json) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _with_facts(content: Json, facts: Line) -> list[Line] | None:
@@ -300,97 +281,3 @@ def _flat(entry: Line) -> Line:
         for key, lifted in _flat(value).items():
             flat[f"{name} {key}" if key in flat or len(inner) > 1 else key] = lifted
     return flat
-
-
-def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]:
-    """One line per innermost object, which holds the columns; the names outside it are labels.
-
-    Texts and seeds beside inner objects, such as the name of a model, are `told` of all lines
-    inside.
-    """
-    content = _merged(_without_details(content))
-    inside = list(_inside(content))
-    if inside:
-        told = told | {name: value for name, value in content.items() if _is_told(name, value)}
-        for name, value in inside:
-            yield from _nested(value, (*names, name) if name else names, told)
-        return
-    labels = {f"column {number}": name for number, name in enumerate(names, start=1)} | told
-    yield from ({**labels, **line} for line in _of_lists(content))
-
-
-def _inside(content: Line) -> Iterator[tuple[str, Line]]:
-    """Return the objects in one, or in its lists, each with its name, or "" if that says nothing.
-
-    Lists beside results, such as bins, merely explain these.
-    """
-    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
-    for name, value in inner.items():
-        yield "" if len(inner) == 1 < len(content) and name.casefold() in _WRAPPERS else name, value
-    if inner or _names_results(content):
-        return
-    for name, entries in content.items():
-        if _holds_lines(entries) and are_lines(entries):
-            yield from (("" if _RUNS.fullmatch(name) else name, entry) for entry in entries)
-
-
-def _of_lists(content: Line) -> Iterator[Line]:
-    """Return a line per run or epoch, where all that an object holds are lists as long; else it."""
-    lists = [value for value in content.values() if isinstance(value, list)]
-    if len(lists) < len(content) or len({len(values) for values in lists}) != 1:
-        yield content
-        return
-    number = "epoch" if _are_of_epochs(content) else "run"
-    titles = [f"train_{title}" if f"val_{title}" in content else title for title in content]
-    for run, values in enumerate(zip(*lists, strict=True)):
-        yield {number: run, **dict(zip(titles, values, strict=True))}
-
-
-def _are_of_epochs(titles: Iterable[str]) -> bool:
-    """Whether lists are the history of one training: a loss, or results on validation data.
-
-    >>> _are_of_epochs(["loss", "val_loss", "acc"]), _are_of_epochs(["auroc", "fpr95"])
-    (True, False)
-    """
-    words = [set(re.split(r"[\W_]+", title.casefold())) for title in titles]
-    return any(said & _OF_EPOCHS for said in words)
-
-
-def _merged(content: Line) -> Line:
-    """Join objects that tell different things of one run: its settings, training, evaluation."""
-    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
-    keys = [key for value in inner.values() for key in value]
-    flat = not any(isinstance(entry, dict) for value in inner.values() for entry in value.values())
-    known = any(name.casefold() in _PARTS for name in inner)
-    if len(inner) < 2 or not flat or not known or len(set(keys)) < len(keys):
-        return content
-    rest = {name: value for name, value in content.items() if name not in inner}
-    for name, value in inner.items():
-        bare = name.casefold() in _SETTINGS
-        rest |= {key if bare else f"{name} {key}": entry for key, entry in value.items()}
-    return rest
-
-
-def _names_results(content: Line) -> bool:
-    """Whether an object has results of its own, which bins and the like merely explain."""
-    return any(metric_named(name) and _is_number(value) for name, value in content.items())
-
-
-def _holds_lines(value: Json) -> TypeGuard[list[Line]]:
-    return isinstance(value, list) and bool(value) and _are_objects(value)
-
-
-def _is_told(name: str, value: Json) -> bool:
-    """Whether an entry is about all objects beside it: a text, or the number of a run."""
-    return isinstance(value, str) or (_is_number(value) and plain(name) in REPEAT_TITLES)
-
-
-def _without_details(content: Line) -> Line:
-    """Leave out what an object with metrics of its own tells in detail: per class, by bin."""
-    if not _names_results(content):
-        return content
-    return {
-        name: value
-        for name, value in content.items()
-        if not isinstance(value, dict) or not is_detail(name, value)
-    }

@@ -16,7 +16,7 @@ _OF_ALL = r"(?:_(?:results?|metrics?|scores?|stats|values?|performance|(?:by|ove
 _SUMMARY = re.compile(
     r"(?:aggregat(?:e|es|ed|ion|ions)|summar(?:y|ies)|stat(?:istic)?s|statistical|comparisons?"
     r"|pairwise|paired|differences?|deltas?|significance|rankings?|leaderboard|verdict|hypothes[ie]s"
-    rf"|bootstrap|tests?_of|wilcoxon|friedman|anova|t_?tests?|p_values?)(?:_.*)?|.*_stats|(?:overall|averages?|averaged|means?|best){_OF_ALL}"
+    rf"|bootstrap|tests?_of|wilcoxon|friedman|anova|t_?tests?|p_values?)(?:_.*)?|.*_(?:stats|summary)|(?:overall|averages?|averaged|means?|best){_OF_ALL}"
 )
 _STATISTIC = re.compile(
     r"(?:mean|avg|average|std|stdev|sd|min|max|median|n|count|var|variance|sem|stderr|ci\w*|n_\w+"

@@ -28,7 +28,7 @@ _DRESSES = (
     (re.compile(r"^`(.+)`$"), r"\1"),
     (re.compile(r"</?(?:b|i|u|em|strong|sub|sup|span)(?:\s[^<>]*)?>"), ""),
 )
-_CITED = re.compile(r"\s*\[\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\]$")  # MSP [16]
+_CITED = re.compile(r"(?<!_)\s*\[\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\]$")  # MSP [16]
 _REMARKED = re.compile(r"(\S[^()]*?)\s*\([^()]+\)")
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|(?:sub)*section", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"

@@ -26,7 +26,7 @@ _STATED = re.compile(  # (mean / std), μ ↓ / Var ↓
     r"[($]*\s*(?:\\?mu|μ|mean|avg)\s*[↑↓]?\s*/\s*(var(?:iance)?|std|sd|stdev|σ)\s*[↑↓]?[)$]*", re.I
 )
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
-_REPEAT = re.compile(r"(seed|fold|run)\d+")
+_REPEAT = re.compile(r"(seed|fold|run|split|trial)[_=-]?(\d+)")
 _MARKS = frozenset({"✓", "✔", "✔️", "✅", "☑", "√", "checkmark", ":white_check_mark:", "●"})
 _FOLD = re.compile(r"split(\d+)_test_(\w+)")
 _OF_SEARCH = re.compile(r"(?:split\d+|mean|std|rank)_\w+|param_|iter$|n_resources$")
@@ -209,13 +209,18 @@ def _split_keys(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         columns = list(map(list, zip(*parts, strict=True)))
         if any(len(set(texts)) == len(parts) for texts in columns):
             continue  # a name of the row, not one of several
+        columns = [texts for texts in columns if len(set(texts)) > 1] or columns[:1]
         place = list(frame.columns).index(title)
         frame = frame.drop(columns=title)
+        of_data = "dataset" in words_of(title) and "dataset" not in frame.columns
         for shift, texts in enumerate(columns):
-            named = _REPEAT.fullmatch(texts[0])
-            repeat = named[1] if named and all(map(_REPEAT.fullmatch, texts)) else ""
-            name = repeat or (f"{title}.{shift + 1}" if shift else title)
-            frame.insert(place + shift, name, [t.removeprefix(repeat) for t in texts])
+            found = [_REPEAT.fullmatch(text) for text in texts]
+            kinds = {match[1] if match else "" for match in found}
+            repeat = kinds.pop() if len(kinds) == 1 and kinds.isdisjoint(frame.columns) else ""
+            first = "dataset" if of_data else title
+            name = repeat or (f"{title}.{shift + 1}" if shift else first)
+            levels = [match[2] for match in found if match] if repeat else texts
+            frame.insert(place + shift, name, levels)
         notes.append(f"{title} holds several things, divided by __, and was split")
         break
     return frame

@@ -14,7 +14,13 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import COSTS, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
-from oodometer.tables.guessing.likeness import are_decimals, have_numbers, mostly, name_setups
+from oodometer.tables.guessing.likeness import (
+    are_copies,
+    are_decimals,
+    have_numbers,
+    mostly,
+    name_setups,
+)
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -99,7 +105,7 @@ def guess(
         unnamed = _metric_of_sets(numeric, roles) or unnamed
     if not roles.measured or ALL in chosen:
         untitled_results(frame, numeric, roles, unnamed)
-    _require_one_each(roles)
+    _require_one_each(frame, roles)
     spreads_by_title(numeric, roles)
     words = [column for column in rest if column not in numeric]
     by_content(frame, words, roles)
@@ -198,12 +204,19 @@ def _leave_to_lines(roles: Roles) -> None:
     roles.measured = {c: key for c, key in roles.measured.items() if c not in titled}
 
 
-def _require_one_each(roles: Roles) -> None:
+def _require_one_each(frame: pd.DataFrame, roles: Roles) -> None:
     first: dict[tuple[str, str], str] = {}
     main = next(iter(main_first(metric for metric, _ in roles.measured.values())), None)
     for column, (metric, what) in list(roles.measured.items()):
         other = first.setdefault((metric, what), column)
-        if other != column and metric != main and not roles.main:  # such as ECE and MCE
+        if (
+            other != column
+            and {other, column}.isdisjoint(roles.chosen)
+            and are_copies(frame[other], frame[column])
+        ):
+            roles.ignored[column] = f"the same as {other}"
+            del roles.measured[column]
+        elif other != column and metric != main and not roles.main:  # such as ECE and MCE
             name = f"{column} {metric}"
             roles.own[name] = roles.measure(metric)._replace(name=name)
             roles.measured[column] = (name, what)
@@ -218,9 +231,9 @@ def _require_one_each(roles: Roles) -> None:
 def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
     """Find the column that says over how many runs means are; lines of single runs have none."""
     if roles.runs is None and _states_spreads(frame, roles):
-        for column in (*columns, *roles.factors):
-            texts = frame[column]
-            if plain(column) in RUN_COUNT_TITLES and texts.str.fullmatch(r"\d+(\.0)?").all():
+        counts = [c for c in (*columns, *roles.factors) if plain(c) in RUN_COUNT_TITLES]
+        for column in sorted(counts, key=lambda c: plain(c) == "n"):  # n may be of samples
+            if frame[column].str.fullmatch(r"\d+(\.0)?").all():
                 roles.runs = column
                 roles.factors = [name for name in roles.factors if name != column]
                 return [name for name in columns if name != column]
@@ -362,9 +375,9 @@ def _names_lines(frame: pd.DataFrame, column: str, titles: Iterable[str]) -> boo
 
 
 def _are_labels(texts: Iterable[str]) -> bool:
-    """Whether numbers are names: whole, and each of them several times."""
+    """Whether numbers are names: whole, several, and each of them several times."""
     given = list(texts)
-    return all(text.isdigit() for text in given) and 2 * len(set(given)) <= len(given)
+    return all(text.isdigit() for text in given) and 2 < 2 * len(set(given)) <= len(given)
 
 
 def _is_first(title: str, titles: Iterable[str]) -> bool:

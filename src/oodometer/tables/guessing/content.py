@@ -24,6 +24,7 @@ from oodometer.tables.vocabulary.names import is_detector, is_model, is_posthoc,
 from oodometer.tables.vocabulary.others import without_mean_over_outliers
 from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
+    COMPARED_WORDS,
     INCIDENTAL,
     MODEL_TITLES,
     OOD_TITLES,
@@ -41,6 +42,7 @@ _ONLY_OOD = frozenset(
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
+_OF_KINDS = frozenset({"category", "categories", "groups"})  # of data sets, and of methods
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 
 
@@ -142,7 +144,8 @@ def _require_one_set(
     others = [c for c in free if c not in weak and plain(c) not in known]
     weak = [column for column in weak if len(frame[column].unique()) > 1]
     finer = [c for c in others if weak and frame[c].nunique() > max(2, frame[weak[0]].nunique())]
-    finer = [c for c in finer if not mentions_setting(c) and not words_of(c) & INCIDENTAL]
+    finer = [c for c in finer if not mentions_setting(c)]
+    finer = [c for c in finer if not words_of(c) & (INCIDENTAL | COMPARED_WORDS)]
     if finer:
         first, second = finer[0], weak[0]
         raise UserError(
@@ -190,8 +193,14 @@ def _are_id_sets(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> bool
 
 
 def _is_property(frame: pd.DataFrame, column: str, roles: Roles) -> bool:
-    """Whether a column tells of what kind each detector is: not where it was measured."""
+    """Whether a column tells of what kind each detector is: not where it was measured.
+
+    If each detector has a task of its own, it was measured there only.
+    """
     if roles.detector is None or min(frame[[column, roles.detector]].nunique()) < 2:
+        return False
+    as_many = frame[column].nunique() == frame[roles.detector].nunique()
+    if as_many and plain(column) in WEAK_SET_TITLES and plain(column) not in _OF_KINDS:
         return False
     return bool(frame.groupby(roles.detector)[column].nunique().max() < 2)
 

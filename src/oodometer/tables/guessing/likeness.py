@@ -65,6 +65,25 @@ def are_numbers(titles: Sequence[str]) -> bool:
     return len(titles) > 1 and list(titles) in first
 
 
+def are_ranks(frame: pd.DataFrame, columns: Sequence[str]) -> bool:
+    """Whether the numbers of each line are 1, 2, …, each once; some may be missing."""
+    lines = [[read_cell(text) for text in line] for line in frame[list(columns)].to_numpy()]
+    values = [[cell.value for cell in line if cell is not None] for line in lines]
+    known = set(range(1, len(columns) + 1))
+    distinct = all(len(set(line)) == len(line) and known.issuperset(line) for line in values)
+    return len(columns) > 2 and len(lines) > 2 and distinct
+
+
+def are_copies(first: pd.Series[str], second: pd.Series[str]) -> bool:
+    """Whether two columns hold the same numbers, but for rounding: 0.2857 ± 0.0027 and 0.28574."""
+    pairs = [(read_cell(one), read_cell(other)) for one, other in zip(first, second, strict=True)]
+    known = [(one.value, other.value) for one, other in pairs if one and other]
+    columns = [[f"{value:.10g}" for value in column] for column in zip(*known, strict=True)]
+    places = [max(len(text.partition(".")[2]) for text in column) for column in columns]
+    unit = 10.0 ** -min(places, default=0)
+    return len(known) == len(pairs) > 1 and all(abs(a - b) <= 0.51 * unit for a, b in known)
+
+
 def are_runs(titles: Sequence[str]) -> bool:
     """Whether titles number runs.
 

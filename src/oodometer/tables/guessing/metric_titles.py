@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import GENERAL, is_amid, metric_named, without_metric
@@ -28,9 +28,11 @@ _AT_THRESHOLD = frozenset(
     {"F1", "precision", "recall", "accuracy", "balanced accuracy", "specificity"}
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
+_OF_OVERLAP = frozenset({"IoU", "Hausdorff distance", "pixel accuracy", "Dice"})
 _CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
+_BESIDE = re.compile(r"(?i)(?:^|[\W_])(?:ap|aa|dice)(?:$|[\W_])")  # metrics beside certain others
 _INTERVAL = re.compile(r"\s*[\[(][^\[\]()]*\bCI\b[^\[\]()]*[\])]")  # AUROC [95% CI]
 # Metrics, the titles of their two sides, and their own: what is left says of what they are.
 _TWO_SIDED = (
@@ -46,9 +48,13 @@ def named_metrics(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]
     """Return the metric that the title of each column of numbers names; "" for one not read."""
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
     if "auroc" in named.values():  # beside it, AP is that of the same curves
-        named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
+        named |= {c: "AUPR" for c in columns if c not in named and _AP.search(c.casefold())}
     if "calibration error" in named.values():  # beside it, BS is not the batch size
         named |= {c: "Brier score" for c in columns if _BRIER.fullmatch(c)}
+    if any("oa" in words_of(c) for c in named):  # beside overall accuracy, AA is no attack
+        named |= {c: "balanced accuracy" for c in columns if "aa" in words_of(c)}
+    if _OF_OVERLAP & {*named.values()} or len(GENERAL & {*named.values()}) > 2:  # not DICE
+        named |= {c: "Dice" for c in columns if c not in named and "dice" in words_of(c)}
     named |= _sides(columns, named)
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
@@ -124,7 +130,7 @@ def statistic_of(
     column = without_mean_over_outliers(column) or column
     column = _INTERVAL.sub("", column) or column
     named = metric_named(column) is not None
-    short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _AP.sub(" ", column)
+    short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _BESIDE.sub(" ", column)
     words = (without_metric(column) if named else short.replace("_", " ")).split()
     left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
     what = " ".join(w for w in words if plain(w) not in left_out)

@@ -97,9 +97,17 @@ def trained_and_tested(names: Sequence[str], first: str, second: str, roles: Rol
     )
 
 
-def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> UserError:
+def what_are(
+    columns: Sequence[str], roles: Roles, *, shares: bool = True, ranks: bool = False
+) -> UserError:
     """Ask what numbers are that nothing names; only `shares` may be accuracies."""
     shown = ", ".join(f"'{column}'" for column in columns[:2])
+    if ranks:
+        return UserError(
+            f"The numbers in {shown}{', …' * (len(columns) > 2)} are 1 to {len(columns)} on each "
+            f"line, as ranks are: use {roles.option(lower=ALL)} if 1 is the best, or "
+            f"{roles.option(higher=ALL)} if {len(columns)} is."
+        )
     known = f"{roles.option(accuracy=ALL)} (or another metric), " if shares else ""
     return UserError(
         f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "

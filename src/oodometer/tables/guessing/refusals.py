@@ -27,7 +27,12 @@ from oodometer.tables.vocabulary.others import (
     names_truth,
 )
 from oodometer.tables.vocabulary.statistics import is_statistic
-from oodometer.tables.vocabulary.titles import OOD_TITLES, is_setting, mentions_setting
+from oodometer.tables.vocabulary.titles import (
+    OOD_TITLES,
+    REPEAT_TITLES,
+    is_setting,
+    mentions_setting,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +135,8 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     free = _candidates(roles, frame)
     titles = list(dict.fromkeys(what for _, what in roles.measured.values() if what))
     if len(titles) > 1 and not roles.wide and not are_runs(titles):
-        rows = next((c for c in free if c not in (roles.ood, roles.id)), None)
+        lines_of = [c for c in free if plain(c) not in REPEAT_TITLES]
+        rows = next((c for c in lines_of if c not in (roles.ood, roles.id)), None)
         lines = f", do the lines ({roles.option(detector=rows)})" if rows else ""
         return (
             f"Do the titles of columns ({', '.join(titles[:2])}, …) name what is compared "

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _METHODS = frozenset(  # Calibration Method
-    {"method", "methods", "detector", "detectors", "calibrator", "calibrators", "imputer",
-     "aggregator"}
+    {"method", "methods", "detector", "detectors", "calibrator", "calibrators", "calibration",
+     "imputer", "aggregator"}
 )  # fmt: skip
 # Titles of models that name variants of others, their makers, or anything, as well.
 _UNSURE = frozenset({"variant", "ablation", "name", "strategy", "technique", "kernel", "featureset",

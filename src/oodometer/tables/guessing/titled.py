@@ -46,7 +46,7 @@ _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
 _SETS = OOD_TITLES | ID_TITLES
 _TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
-_CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
+_CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![^\W_]|\.)")  # of a ranking: precision@5
 _FORMS = frozenset({"micro", "weighted"})  # beside which macro is another form, not a mean
 _Named = dict[str, tuple[str, str]]  # column -> metric, or which statistic, of what
 
@@ -60,14 +60,15 @@ def titled_results(
     """
     named = named_metrics(frame, columns)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
-    kinds = _by_statistic(frame, named, roles, general)
+    found = _by_statistic(frame, named, roles, general)
+    kinds = {statistic: _with_cutoffs(columns, roles) for statistic, columns in found.items()}
     require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
-    _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
     _choose_means(frame, roles, kinds["mean"], kinds["spread"])
-    _part_qualifiers(roles, kinds["spread"])
-    _name_qualified(roles, kinds["spread"])
+    if roles.wide != "condition":  # else all words tell levels apart, as the user says
+        _part_qualifiers(roles, kinds["spread"])
+        _name_qualified(roles, kinds["spread"])
     _name_others(roles, kinds["spread"])
     _drop_common_word(roles, kinds["spread"], {plain(column) for column in frame.columns})
     for column, key in kinds["spread"].items():
@@ -112,7 +113,8 @@ def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
     words = [word for word in alike[column][1].split() if not is_qualifier(word)]
     if plain("".join(words)) not in SUMMARIES:
         return False
-    return is_one_of(frame, column, [c for c, (_, what) in alike.items() if what and c != column])
+    others = [c for c, (kind, what) in alike.items() if what and kind != "other" and c != column]
+    return is_one_of(frame, column, others)
 
 
 def _is_called_mean(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
@@ -191,19 +193,21 @@ def _may_be_mean(frame: pd.DataFrame, column: str, metric: str, roles: Roles) ->
     return metric not in GENERAL and (of_sets or is_mean_of(frame, column, list(parts)))
 
 
-def _name_cutoffs(roles: Roles) -> None:
+def _with_cutoffs(named: _Named, roles: Roles) -> _Named:
     """Take precision@5 and precision@10 for two metrics, not for one on two data sets."""
-    times = Counter(roles.measured.values())
-    for column, (metric, what) in roles.measured.items():
+    times = Counter(named.values())
+    found = dict(named)
+    for column, (metric, what) in named.items():
         cut = _CUTOFF.search(column)
         bare = not what and times[metric, what] > 1  # pass@1, pass@8
         of_first = metric == "accuracy" and cut is not None and cut[1] == "1"
         if of_first:  # among one guess: accuracy itself, which people mean by it
-            roles.measured[column] = (metric, what.removesuffix("1").rstrip())
+            found[column] = (metric, what.removesuffix("1").rstrip())
         elif metric in GENERAL and cut is not None and (what == cut[1] or bare):
             name = f"@{cut[1]} {metric}"
             roles.own[name] = MEASURES[metric]._replace(name=name)
-            roles.measured[column] = (name, "")
+            found[column] = (name, "")
+    return found
 
 
 def _part_qualifiers(roles: Roles, spreads: _Named) -> None:

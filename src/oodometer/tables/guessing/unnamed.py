@@ -12,7 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.content import detector_names
-from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.likeness import are_ranks, are_runs
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_known, is_quantity
@@ -58,7 +58,7 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
         return
     higher = _direction(frame, columns, roles)
     if higher is None:
-        raise what_are(columns, roles)
+        raise what_are(columns, roles, ranks=are_ranks(frame, columns))
     roles.own[UNNAMED] = Measure(UNNAMED, higher, is_share=None)
     notes.append(
         f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "

@@ -14,6 +14,7 @@ from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.guessing.likeness import (
     are_levels,
     are_partly_whole,
+    are_ranks,
     are_runs,
     are_within,
     numbers_lines,
@@ -64,6 +65,7 @@ _OF_SCORES = frozenset(
 )
 _LEVEL = re.compile(r"=\s*\d+(?:\.\d+)?$")
 _OTHER_QUANTITY = "another quantity"
+_LARGE = 5  # percentages, beside fractions
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
 _COUNT = re.compile(r"(?i)(?:n|num|nb)_[^\W\d]")  # n_cells
@@ -214,16 +216,23 @@ def _alike(
 
 
 def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> None:
-    """Ask where some columns are percentages and others fractions: unlike quantities, perhaps."""
-    signed = [c for c in measured if all(cell.percent for cell in cells[c])]
+    """Ask where some columns are percentages and others fractions: unlike quantities, perhaps.
+
+    Without a sign, several of either size are: accuracies in percent beside errors below 1.
+    """
     small = [c for c in measured if all(cell.value <= 1 and not cell.percent for cell in cells[c])]
+    signed = [c for c in measured if all(cell.percent for cell in cells[c])]
+    large = [c for c in measured if all(cell.value > _LARGE for cell in cells[c])]
+    signed = signed or (large if min(len(large), len(small)) > 1 else [])
     if len(signed) + len(small) < len(measured) or not signed or not small:
         return
+    aside = [c for c, why in roles.ignored.items() if why == _OTHER_QUANTITY and cells.get(c)]
+    small += [c for c in aside if all(cell.value <= 1 for cell in cells[c])]  # Birth Rate
     others = [roles.option(ignore=", ignore=".join(group), higher=ALL) for group in (signed, small)]
     raise UserError(
         f"'{small[0]}' holds fractions and '{signed[0]}' percentages, and no title names a metric: "
         f"if the fractions are the results, use {others[0]}; if the percentages are, use "
-        f"{others[1]}."
+        f"{others[1]} (lower={ALL} if lower is better)."
     )
 
 
@@ -233,8 +242,9 @@ def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
     free = [c for c in free if "ci" not in words_of(c)]  # the ends of intervals
     if ALL in roles.chosen or len(free) < 2:
         return free if ALL in roles.chosen else []
+    free = _alike(free, cells, roles, UNNAMED, asked=False)
     shares = all(0 <= cell.value <= 100 for c in free for cell in cells[c])
-    raise what_are(free, roles, shares=shares)
+    raise what_are(free, roles, shares=shares, ranks=are_ranks(frame, free))
 
 
 def _of_one_size(measured: list[str], cells: _Cells, roles: Roles, bounded: bool) -> list[str]:

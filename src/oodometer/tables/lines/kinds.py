@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, by_title, plain, words_of
+from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.likeness import are_numbers, mostly
@@ -35,8 +36,14 @@ _CHOICES = frozenset(
      "finetuning", "resampling", "imputation", "preprocessing", "contamination", "weights"}
 )  # fmt: skip
 
+_DISTURBANCES = frozenset(
+    {"noise", "perturbation", "perturbed", "corruption", "missing", "missingness", "occlusion",
+     "blur", "snr", "attack"}
+)  # fmt: skip
+_OF_TRAINING = frozenset({"label", "labels", "train", "training"})
 _CUTOFFS = frozenset({"k", "topk", "atk"})  # titles of how many results of a ranking count
 _RANKED = frozenset({"NDCG", "MRR", "Hits"})  # metrics of rankings
+_NOTHING = frozenset({"none", "null", "na", "no", "off", "nothing", plain(NOT_GIVEN)})  # is set
 
 
 def settle_cutoffs(roles: Roles) -> None:
@@ -67,6 +74,8 @@ def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
 def _is_assumed(title: str, levels: list[str]) -> bool:
     words = words_of(title)
     said = plain(title) in _KNOWN or mentions_setting(title) or bool(words & _CHOICES)
+    if words & _DISTURBANCES and not words & _OF_TRAINING and plain(title) not in _KNOWN:
+        said = False  # of the training data, or of those that the same model is tested on
     if said or title.endswith(SECTION):
         return False
     named = any(mostly(levels, test) for test in (is_model, is_detector))
@@ -83,8 +92,8 @@ def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) 
     return (
         f"The answer depends on what '{title}' is ({', '.join(levels[:2])}"
         f"{', …' * (len(levels) > 2)}): choices before training, so that each level has runs of "
-        f"its own ({roles.option(condition=title)}){' or' * (not sets)}, ways to evaluate the same "
-        f"runs ({roles.option(re_evaluation=title)}){option}{instead}?"
+        f"its own ({roles.option(condition=title)}){',' if sets else ' or'} ways to evaluate the "
+        f"same runs ({roles.option(re_evaluation=title)}){option}{instead}?"
     )
 
 
@@ -113,7 +122,8 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
             raise UserError(
                 f"'{title}' numbers {len(levels)} levels: are they repeated runs "
-                f"({roles.option(repeat=title)}) or conditions ({roles.option(condition=title)})?"
+                f"({roles.option(repeat=title)}), conditions ({roles.option(condition=title)}) or "
+                f"evaluations of the same runs ({roles.option(re_evaluation=title)})?"
             )
 
 
@@ -177,16 +187,20 @@ def require_one_scale(long: Long, roles: Roles) -> None:
 def require_met(long: Long, roles: Roles) -> None:
     """Ask whether settings count that leave a detector without any other to compare it with.
 
-    Such are the prompt's length, 0 of fine-tuning, and the epochs that each method needs.
+    Such are the prompt's length, 0 of fine-tuning, the epochs that each method needs, and how
+    features are selected, none by the baseline.
     """
     frame = long.frame
     cell = [c for c in ("id", "ood", "metric") if c in frame.columns]
     kinds = {n: by_title(n, frame[n].unique()).kind for n in long.factors}
     conditions = [n for n, kind in kinds.items() if kind == "condition"]
     free = [n for n in conditions if long.factors[n] not in {*roles.chosen, roles.wide}]
-    free = [n for n in free if numeric_share(frame[n].unique()) == 1.0]
     alone = [name for name, met in _met(frame, [*cell, *conditions]).items() if not met]
-    if not alone or not free or len(alone) == count_levels(frame, "detector"):
+    if not alone or len(alone) == count_levels(frame, "detector"):
+        return
+    own = frame[frame["detector"] == alone[0]]
+    free = [n for n in free if numeric_share(frame[n].unique()) == 1.0 or _has_none(own[n])]
+    if not free:
         return
     for size in (1, 2):
         shares = {
@@ -204,6 +218,11 @@ def require_met(long: Long, roles: Roles) -> None:
             f"only those that share {them} "
             f"({roles.option(condition=', condition='.join(titles))})?"
         )
+
+
+def _has_none(levels: pd.Series[str]) -> bool:
+    """Whether levels all say that there is nothing to set, such as none."""
+    return all(plain(level) in _NOTHING for level in levels.unique())
 
 
 def _met(frame: pd.DataFrame, cell: list[str]) -> dict[str, float]:

@@ -198,7 +198,8 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
         notes.append(f"no detector is named for {', '.join(long[unnamed]['metric'].unique())}: "
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
-    other = {"ood": OUTLIERS, "id": ""}.get(wide, NOT_GIVEN)
+    of_detection = any(metric in MEASURES and metric not in GENERAL for metric in long["metric"])
+    other = {"ood": OUTLIERS if of_detection else "", "id": ""}.get(wide, NOT_GIVEN)
     both = set(long[unnamed]["metric"]) & set(long[~unnamed]["metric"])  # IoU beside IoU on SVHN
     alone = len(labels) == 1 and not both and (wide != "ood" or is_data(labels[0]))
     return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})

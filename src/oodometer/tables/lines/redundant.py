@@ -6,8 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
+from oodometer.tables.cells import numeric_share
 from oodometer.tables.lines.levels import count_levels, determines, id_column
-from oodometer.tables.vocabulary.titles import JOB_TITLES, REPEAT_TITLES, repeat_name
+from oodometer.tables.vocabulary.titles import (
+    JOB_TITLES,
+    REPEAT_TITLES,
+    mentions_setting,
+    repeat_name,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +63,21 @@ def reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) -
         if finer and determines(frame, other, column):
             return f"determined by {other}"
     return ""
+
+
+def reason_as_outcome(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say that numbers were found in each run on each data set, such as how many are anomalies.
+
+    What was planned comes again and again, and not with one seed only.
+    """
+    known = plain(column) in {*TITLES, *LABELS, *RUN_TITLES} or mentions_setting(column)
+    repeats = [c for c in others if by_title(c, frame[c].unique()).kind == "repeat"]
+    if known or not repeats or numeric_share(frame[column].unique()) < 1:
+        return ""
+    runs = frame.groupby([*id_column(frame), "ood", *repeats])[column].nunique()
+    alike = frame.groupby([*id_column(frame), "ood"])[column].nunique().min() == 1
+    scattered = 2 * count_levels(frame, column) > len(runs)
+    return "another one in each run" if runs.max() == 1 and scattered and not alike else ""
 
 
 def _reason_as_label(frame: pd.DataFrame, column: str, others: list[str]) -> str:

@@ -34,6 +34,7 @@ from oodometer.tables.lines.redundant import (
     are_as_distinct,
     reason_as_finer,
     reason_as_name,
+    reason_as_outcome,
     reason_beside_another,
 )
 from oodometer.tables.lines.repeats import each_once, require_told_apart
@@ -174,7 +175,7 @@ def _choose_factors(
 def _redundant(frame: pd.DataFrame, columns: Collection[str], factors: list[str]) -> dict[str, str]:
     """Take columns out of the factors that tell no more than others, and say why."""
     reasons: dict[str, str] = {}
-    for rule in (reason_as_name, reason_as_finer, reason_beside_another):
+    for rule in (reason_as_name, reason_as_finer, reason_beside_another, reason_as_outcome):
         order = factors[::-1] if rule is reason_beside_another else list(factors)
         if rule is reason_beside_another:  # of twins, words stay: Sex, not the number of patients
             order.sort(key=lambda c: not _is_mere_number(frame, c))
@@ -282,7 +283,8 @@ def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column is empty for some detectors, and several values for others."""
     once = frame[frame["metric"] == frame["metric"].iloc[0]]
     given = once.loc[once[column] != NOT_GIVEN, column]
-    if 2 * len(given.unique()) > len(given) and is_decimal(given.unique()):
+    hardly_repeat = 2 * len(given.unique()) > len(given) and is_decimal(given.unique())
+    if hardly_repeat or (not mentions_setting(column) and _is_measured(frame, column)):
         return False  # a measurement
     empty = (frame[column] == NOT_GIVEN).groupby(frame["detector"]).mean()
     levels = frame.groupby("detector")[column].nunique()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.factors import by_title, plain
+from oodometer.factors import by_title, plain, words_of
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
 from oodometer.tables.vocabulary.names import is_compared
@@ -39,7 +39,7 @@ def without_summaries(
     """
     for column, title in factors.items():
         levels = [str(level) for level in long[column].unique()]
-        named = [level for level in levels if is_average(level) or plain(level) in SUMMARIES]
+        named = [level for level in levels if is_average(level) or _is_called_statistic(level)]
         if by_title(title, levels).kind in ("repeat", "part") and len(named) < len(levels):
             long = _left_out(long, column, named, f"summaries over {title}", notes)
     for axis in [name for name in ("id", "ood", "detector") if name in long.columns]:
@@ -51,7 +51,9 @@ def without_summaries(
         if len(by_name) == len(names):
             continue
         long = _left_out(long, axis, by_name, "summaries of other rows or columns", notes)
-        long = _left_out(long, axis, _means_of_others(long, axis), "means of all others", notes)
+        means = _means_of_others(*_table(long, axis))
+        means = means or _means_of_others(*_table(long, axis, tuple(factors)))
+        long = _left_out(long, axis, means, "means of all others", notes)
     return long
 
 
@@ -62,6 +64,12 @@ def _left_out(
         return long
     notes.append(f"{why} were left out: {', '.join(names)}")
     return long[~long[axis].isin(names)].reset_index(drop=True)
+
+
+def _is_called_statistic(level: str) -> bool:
+    """Whether what stands where repeats are numbered is a statistic of them: std, sample_sd."""
+    words = words_of(level)
+    return not words.isdisjoint(SUMMARIES | MEANS) and not any(map(str.isdigit, words))
 
 
 def _is_named_summary(name: str, axis: str, long: pd.DataFrame) -> bool:
@@ -164,9 +172,12 @@ def _is_computed(own: Array, others: Array) -> bool:
     return any(bool((np.abs(own - numbers) <= exact).all()) for numbers in known)
 
 
-def _table(long: pd.DataFrame, axis: str) -> tuple[NDArray[np.object_], Array]:
+def _table(
+    long: pd.DataFrame, axis: str, factors: Sequence[str] = ()
+) -> tuple[NDArray[np.object_], Array]:
     """Return the levels of an axis, and a line of numbers for each; what repeats is averaged."""
-    others = [c for c in ("metric", "id", "ood", "detector") if c in long.columns and c != axis]
+    keys = ("metric", "id", "ood", "detector", *factors)
+    others = [c for c in keys if c in long.columns and c != axis]
     columns = long.groupby(others, sort=False, dropna=False).ngroup().to_numpy()
     rows, names = long[axis].factorize()
     shape = (len(names), columns.max() + 1)
@@ -177,9 +188,8 @@ def _table(long: pd.DataFrame, axis: str) -> tuple[NDArray[np.object_], Array]:
     return np.asarray(names, dtype=object), means.reshape(shape)
 
 
-def _means_of_others(long: pd.DataFrame, axis: str) -> list[str]:
+def _means_of_others(names: NDArray[np.object_], table: Array) -> list[str]:
     """Return levels that are the exact mean of all others everywhere, though no name says so."""
-    names, table = _table(long, axis)
     if len(table) <= _FEWEST or table.shape[1] < _FEWEST:
         return []
     given = ~np.isnan(table)

@@ -41,11 +41,12 @@ _DETECTION = (
     (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?",
      Measure("correct_auroc")),
     (r"au_?pro(?:_|$)|pro_?auc", Measure("AUPRO")),  # overlap of regions, not AUPR
-    (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("aupr_out")),
+    (r"(?:au_?prc?|pr_?auc|auc_?prc?)_?out(?:_|$)", Measure("aupr_out")),
+    (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("AUPR")),
     (r"(?:aupr|pr_?auc)_?(?:in|id)(?:_|$)", Measure("aupr_in")),  # not AUPR iNaturalist
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
     (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)average_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
-     Measure("aupr_out")),
+     Measure("AUPR")),  # of which class is not said
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
     (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", Measure("detection_error", False)),
@@ -69,17 +70,18 @@ _GENERAL = (
      Measure("top-5 accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?(?!_overlap)",
      Measure("top-k accuracy")),
+    # Most pixels are background: their accuracy says less than the overlap.
+    (r"m_?iou|(?:mean_)?iou|jaccard(?:_index)?", Measure("IoU")),
+    (r"(?:m_?|mean_|avg_)dice|dice_(?:scores?|coef\w*|similarity|index)|dsc", Measure("Dice")),
+    (r"pix(?:el)?_?(?:wise_)?acc(?:uracy)?", Measure("pixel accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
-    (r"(?:overall_)?acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?"
+    (r"(?:overall_)?acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?|oa"
      r"|\w*(?:准确率|準確率|准确度|正确率|正解率|정확도)|genauigkeit|exactitude|exactitud|acurácia",
      Measure("accuracy")),
     (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)"
      r"|f1(?:值|分数|スコア|점수|스코어)",
      Measure("F1")),
     (r"m_?ap(?:_?\d+)*|mean_average_precision", Measure("mAP")),
-    (r"m_?iou|(?:mean_)?iou|jaccard(?:_index)?", Measure("IoU")),
-    (r"pixacc(?:uracy)?", Measure("pixel accuracy")),
-    (r"dice_(?:scores?|coefficients?|similarity)|dsc", Measure("Dice")),
     (r"mcc|matthews(?:_corr\w*)?", Measure("MCC", is_share=False)),
     (r"(?:cohens?_)?kappa|qwk", Measure("kappa", is_share=False)),
     (r"oscr", Measure("OSCR")),

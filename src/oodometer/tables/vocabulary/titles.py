@@ -105,7 +105,8 @@ QUANTITIES = frozenset(
     {"median", "iqr", "quantile", "percentile", "variance", "confidence", "uncertainty", "entropy",
      "probability", "prob", "rate", "ratio", "error", "threshold", "num", "number", "nb", "length",
      "len", "min", "max", "minimum", "maximum", "std", "avg", "average", "mean", "total", "norm",
-     "skew", "kurtosis", "coverage", "correlation", "corr", "duration", "bytes"}
+     "skew", "kurtosis", "coverage", "correlation", "corr", "duration", "bytes", "errors",
+     "failures", "mistakes"}
 )  # fmt: skip
 _SETTINGS = re.compile(
     r"lr|learningrate|weightdecay|wd|epochs?|batchsize|bs|width|depth|temperature|k|eps(ilon)?|"
