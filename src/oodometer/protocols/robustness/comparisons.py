@@ -17,6 +17,7 @@ from oodometer.protocols.robustness.scored import Score, ScoredMetric
 from oodometer.stats.comparison import Difference
 from oodometer.stats.jackknife import ratio
 from oodometer.stats.paired import t_test
+from oodometer.stats.pairwise import difference, from_values
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -90,7 +91,10 @@ def compare_by_metric(metrics: Mapping[str, ScoredMetric]) -> dict[Pair, list[Co
 
 
 def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
-    """Compare means over runs under each level, of the detectors that have all runs there."""
+    """Compare means over runs under each level, of the detectors that have all runs there.
+
+    Few runs decide with the variance that detectors share, as in the protocol `instability`.
+    """
     sign = -1.0 if metric.results.higher_is_better else 1.0
     values = {
         (pair, level): {
@@ -104,15 +108,29 @@ def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
 
     def compare(context: tuple[Pair, str], other: str, first: str) -> Difference:
         pair, level = context
-
-        def found(cells: Mapping[tuple[Pair, str, str], Runs]) -> Difference:
-            return mean_difference([(cells[pair, other, level], cells[pair, first, level])])
-
-        over_sets = found(metric.cells)
-        return careful(over_sets, found(metric.over_runs.cells)) if metric.over_runs else over_sets
+        names = list(values[context])
+        own = {name: metric.cells[pair, name, level] for name in names}
+        if metric.within is None:
+            return _at_level(own, other, first)
+        found = mean_difference([(own[other], own[first])])
+        if metric.over_runs is None:
+            return found
+        runs = {name: metric.over_runs.cells[pair, name, level] for name in names}
+        return careful(found, _at_level(runs, other, first))
 
     found = compare_all(values, compare, lambda context: context[1])
     return _by_pair(dict(zip(values, found, strict=True)))
+
+
+def _at_level(runs: Mapping[str, Runs], one: str, other: str) -> Difference:
+    """Difference of two detectors' means over the training runs under one level."""
+    by_unit = {name: own.by_unit for name, own in runs.items()}
+    units = [own.labels for own in by_unit.values()]
+    if len(units[0]) < FEWEST_FOR_T or any(own != units[0] for own in units):
+        return mean_difference([(runs[one], runs[other])])
+    names = list(by_unit)
+    found = from_values([own.values for own in by_unit.values()])
+    return difference(found, names.index(one), names.index(other), LEVEL)
 
 
 def _by_pair(
