@@ -16,7 +16,8 @@ from oodometer.analysis import analyze
 from oodometer.errors import UserError
 from oodometer.finding import Finding
 from oodometer.metrics import Estimate
-from oodometer.protocols import score_protocol
+from oodometer.protocols import PROTOCOLS, score_protocol
+from oodometer.protocols.common.measured import Measured
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
@@ -785,3 +786,53 @@ def declared_matters():
         if plain.is_decided and not declared.is_decided:
             return values
     raise AssertionError("no such runs")
+
+
+def check_moves(finding: Finding) -> None:
+    """Standard deviations differ if the intervals beside them do not overlap; the most is shown."""
+    for claim in finding.claims:
+        ends = re.findall(r"standard deviation of \S+ [\d.]+ points \[([\d.]+), ([\d.]+)\]",
+                          claim.evidence)  # fmt: skip
+        if len(ends) == 2 and claim.text.startswith("The ") and "alike" not in claim.text:
+            (low, _), (_, high) = ends
+            apart = float(low) > float(high)
+            assert apart == ("not significantly less" not in claim.text), claim
+        if most := re.search(r"reverses the order of up to (\d+) of", claim.text):
+            assert re.search(rf"\b{most[1]} on ", claim.evidence), claim
+            assert ("…" in claim.evidence) == (claim.evidence.count(" on ") == 8)
+
+
+def test_instability_shows_the_intervals_that_it_judges_by():
+    rng = np.random.default_rng(0)
+    for spread, sets in ((0.02, 3), (0.2, 3), (0.02, 12)):
+        lines = [
+            {"detector": f"d{d}", "ood": f"s{s}", "seed": r,
+             "value": 0.7 + rng.normal(0, spread if d else 0.002)}
+            for d in range(5) for s in range(sets) for r in range(8)
+        ]  # fmt: skip
+        results = Results(pd.DataFrame(lines), ("seed",), "auroc", True)
+        check_moves(found_by("instability", results))
+
+
+def test_protocols_agree_whether_a_condition_changes_the_best_detector():
+    """Three runs under each of two optimizers: variances are shared wherever means are compared."""
+    rng = np.random.default_rng(2)
+    lines = [
+        {"detector": d, "ood": "far", "optimizer": o, "seed": r,
+         "value": 0.8 + 0.05 * (d == best) + rng.normal(0, 0.008)}
+        for o, best in (("adam", "a"), ("sgd", "b")) for d in "abcdef" for r in range(3)
+    ]  # fmt: skip
+    results = Results(pd.DataFrame(lines), ("optimizer", "seed"), "auroc", True)
+    told = {
+        claim.verdict
+        for name in ("robustness", "instability")
+        for claim in found_by(name, results).claims
+        if re.search("with the optimizer|only the optimizer changes the best", claim.text)
+    }
+    assert told == {"flips"}
+
+
+def found_by(name: str, results: Results) -> Finding:
+    found = PROTOCOLS[name].of_results
+    assert found is not None
+    return found(Measured(results, {results.metric: results}, ""), np.random.default_rng(0))

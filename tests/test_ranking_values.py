@@ -515,7 +515,7 @@ def test_one_pair_of_runs_is_told_in_a_whole_sentence():
     told = [text for _, text in texts(judged(Results(pd.DataFrame(lines), ("optimizer",))))]
     only = (
         "Changing only the optimizer does not change the overall winner in the only pair of "
-        "optimizers, but no lead is significant."
+        "optimizers, but no winner is significantly better than all others."
     )
     assert only in told
 

@@ -775,6 +775,22 @@ def test_runs_within_data_sets_do_not_make_a_lead():
     assert held <= 60 * 0.05 + 2 * np.sqrt(60 * 0.05 * 0.95)
 
 
+@pytest.mark.parametrize("optimizers", [(), ("adam", "sgd", "rmsprop")])
+def test_runs_that_are_alike_on_all_data_sets_are_no_more_than_runs(optimizers):
+    """Twelve sets repeat what five seeds do: neither a spread, nor a mean, nor a change is sure."""
+    rng = np.random.default_rng(2)
+    lines = [
+        {"detector": d, "id": f"set{s}", "ood": "", "optimizer": o, "seed": seed,
+         "value": 0.7 + own + rng.normal(0, 0.001)}
+        for d in "abcd" for o in optimizers or ("adam",) for seed in range(5)
+        for own in (rng.normal(0, 0.02),) for s in range(12)
+    ]  # fmt: skip
+    factors = ("optimizer", "seed") if optimizers else ("seed",)
+    finding = robustness_of(Results(pd.DataFrame(lines), factors))
+    assert {claim.verdict for claim in finding.claims} == {"undecided"}
+    assert any("stand out over training runs, too" in caveat for caveat in finding.caveats)
+
+
 @pytest.mark.parametrize("epsilon", ["printed", "published"])
 @pytest.mark.parametrize("kind", ["usual", "equal", "one apart", "no variance", "one sure"])
 def test_leaving_out_each_part_is_the_mixture_of_the_others(epsilon, kind):

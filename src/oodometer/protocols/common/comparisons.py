@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from oodometer.finding import Claim, Verdict
-from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, listing, points_and_p
+from oodometer.protocols.common.words import (
+    SHOWN,
+    SIGNIFICANT,
+    count,
+    few,
+    points_and_p,
+    spelled,
+)
 from oodometer.stats.comparison import Difference, against_best, over_families, with_p_values
 
 K = TypeVar("K", bound=Hashable)
@@ -111,16 +118,16 @@ def flip_claims(comparisons: Mapping[str, Sequence[Comparison]]) -> list[Claim]:
         for comparison in own:
             if any(comparison is here for here, _ in reversals):
                 firsts.setdefault(comparison.first, []).append(comparison.context)
-        named = [
-            f"{name} with {listing(where[:SHOWN])}" for name, where in list(firsts.items())[:SHOWN]
-        ]
+        named = [f"{name} with {few(where, 'level')}" for name, where in firsts.items()]
+        if (more := len(named) - SHOWN) > 0:
+            named = [*named[:SHOWN], f"{count(more, 'more detector')} with others"]
         shown = [
             f"{here.context}: {points_and_p(_turned(here.leads[there.first]))} for {here.first} "
             f"against {there.first}"
             for here, there in reversals
         ]
         text = f"Which detector is best depends on the {factor}: {'; '.join(named)}."
-        claims.append(Claim(text, "flips", "; ".join(list(dict.fromkeys(shown))[:SHOWN])))
+        claims.append(Claim(text, "flips", spelled([*dict.fromkeys(shown)])))
     return claims
 
 

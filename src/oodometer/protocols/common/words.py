@@ -202,6 +202,15 @@ def few(parts: Sequence[str], word: str, joined: str = "and") -> str:
     return listing(shown, joined)
 
 
+def spelled(parts: Sequence[str], most: int = SHOWN, joined: str = "; ") -> str:
+    """Write the first parts of evidence, and a sign that there are more.
+
+    >>> spelled(["a", "b"]), spelled(list("abcdef"), joined=", ")
+    ('a; b', 'a, b, c, d, …')
+    """
+    return joined.join([*parts[:most], "…"] if len(parts) > most else parts)
+
+
 def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
     """Say what is missing: one line per reason, not one per run; one for all that cannot be.
 

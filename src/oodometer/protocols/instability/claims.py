@@ -20,6 +20,7 @@ from oodometer.protocols.common.words import (
     listing,
     never_otherwise,
     points,
+    spelled,
 )
 from oodometer.protocols.instability.comparisons import is_decided, winner_flips
 from oodometer.protocols.instability.spreads import Spread
@@ -176,7 +177,20 @@ class Move:
     far: int  # row of the detector that is moved farthest there
     near: int  # and of the one that is moved least
     sets: str  # on how many sets was looked
-    is_sure: bool  # the two standard deviations differ significantly
+    spreads: int  # of detectors on sets, from which these were picked
+
+    @property
+    def level(self) -> float:
+        """Of intervals of standard deviations, which allow for all of them."""
+        return 1.0 - (1.0 - LEVEL) / self.spreads
+
+    @cached_property
+    def is_sure(self) -> bool:
+        """Whether the two standard deviations differ significantly: intervals do not overlap."""
+        one, other = (self.part.deviation(row, self.level) for row in (self.far, self.near))
+        if one is None or other is None or not other.value:  # equal values have no interval
+            return False
+        return one.low > other.high
 
     @property
     def farthest(self) -> float:
@@ -217,9 +231,7 @@ def farthest(parts: Sequence[Spread]) -> Move:
         key=lambda row: (round(float(part.deltas[row]), 12), part.detectors[row]),
     )
     near, far = ordered[0], ordered[-1]
-    intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was picked
-    sure = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
-    return Move(part, far, near, _sets(parts), sure)
+    return Move(part, far, near, _sets(parts), sum(len(part.detectors) for part in parts))
 
 
 def _claim_nothing_changes(order: OrderChange) -> Claim | None:
@@ -255,9 +267,12 @@ def _claim_winner(order: OrderChange) -> Claim:
             text += doubt or f", but {order.fewest.tried} are too few to be sure"
         leaves_open = f"whether the {factor} changes the best detector (here it does not)"
         return Claim(f"{text}.", verdict, _extent(order), leaves_open=leaves_open)
-    evidence = "; ".join(
-        f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
-        for name, winners in list(order.winners.items())[:6]
+    evidence = spelled(
+        [
+            f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
+            for name, winners in order.winners.items()
+        ],
+        6,
     )
     text = f"Changing only the {factor} changes the best detector{order.where}{doubt}."
     here = f"here{order.where.removesuffix(ONE_BY_ONE) or ' it does'}"
@@ -273,8 +288,10 @@ def _any_order(order: OrderChange) -> str:
 
 def _claim_pairs(order: OrderChange) -> Claim:
     """How many pairs of detectors change places?"""
-    by_set = ", ".join(f"{flipped} on {name}" for name, flipped in list(order.flips.items())[:8])
-    most = max(order.flips.values())
+    flips = order.flips
+    places = list(flips) if len(flips) <= 8 else sorted(flips, key=lambda name: -flips[name])
+    by_set = spelled([f"{flips[name]} on {name}" for name in places], 8, ", ")
+    most = max(flips.values())
     verdict, doubt = order.of_pairs
     many = f"{f'up to {most}' if most else 'none'} of {order.pairs} pairs of detectors"
     what = f"reverses the order of {many}"
@@ -303,9 +320,10 @@ def _claim_farthest(move: Move) -> Claim:
     if move.accuracy:
         text += f"; the accuracy by {move.accuracy}"
     evidence = "; ".join(
-        f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
+        f"standard deviation of {part.detectors[row]} {_deviation(part, row, move.level)}"
         for row in dict.fromkeys((move.far, near))
     )
+    evidence += f"; 95% intervals, adjusted for {move.spreads} standard deviations"
     leaves_open = f"whom the {part.factor} moves farthest (here {move.moved}, by {move.by})"
     verdict: Verdict = "holds" if move.is_sure else "undecided"
     return Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)
@@ -320,8 +338,8 @@ def on_mean(parts: Sequence[Spread]) -> str:
     return f" on {parts[0].set}" if parts[0].is_mean else ""
 
 
-def _deviation(part: Spread, row: int) -> str:
-    spread = part.deviation(row, LEVEL)
+def _deviation(part: Spread, row: int, level: float) -> str:
+    spread = part.deviation(row, level)
     if spread is None:
         return "unknown"
     if not spread.value:
@@ -337,11 +355,3 @@ def _deviation(part: Spread, row: int) -> str:
 def amount(part: Spread, value: float) -> str:
     """Write a difference: of shares in hundredths."""
     return hundredths(value) if part.is_share else f"{value:.3g}"
-
-
-def _apart(part: Spread, far: int, near: int, level: float) -> bool:
-    """Whether the two spreads differ beyond their intervals."""
-    one, other = part.deviation(far, level), part.deviation(near, level)
-    if one is None or other is None or not other.value:  # equal values have no interval
-        return False
-    return one.low > other.high

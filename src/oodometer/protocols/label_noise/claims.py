@@ -35,12 +35,14 @@ from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
     count,
+    few,
     in_all,
     listing,
     number,
     points,
     points_and_p,
     share_of,
+    spelled,
 )
 from oodometer.protocols.label_noise.answer import say_drop, say_noise, say_winner
 from oodometer.protocols.label_noise.cases import NoiseCases, mean_pairs
@@ -186,7 +188,7 @@ def _tell_drop(
         unsure = ", not significantly" if sure and most not in sure else ""
         # The evidence is about those that the claim is about, those farthest from no effect first.
         shown = sorted(worse or better or [most], key=lambda name: -abs(losses[name].value))
-        told = "; ".join(f"{name}: {points_and_p(losses[name])}" for name in shown[:2])
+        told = spelled([f"{name}: {points_and_p(losses[name])}" for name in shown], 2)
         claims.append(
             Claim(
                 f"With {labels_of(cases, level)}, the {area(cases)} is significantly {way} than "
@@ -335,11 +337,11 @@ def _tell_winner(cases: NoiseCases, comparisons: Sequence[Comparison]) -> list[C
     if verdict == "flips":
         found = flip_claims({cases.noise: comparisons})
         return [replace(claim, text=by_median(cases, claim.text)) for claim in found]
-    evidence = "; ".join(
-        f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons[:8]
+    evidence = spelled(
+        [f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons], 8
     )
     firsts = list(dict.fromkeys(comparison.first for comparison in comparisons))
-    named = listing(firsts[:5])
+    named = few(firsts, "detector")
     text = f"{firsts[0]} has the highest {area(cases)} whatever the labels"
     if len(firsts) > 1:
         text = f"With other labels another detector has the highest {area(cases)}: {named}"

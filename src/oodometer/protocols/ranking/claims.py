@@ -20,6 +20,7 @@ from oodometer.protocols.common.words import (
     points,
     points_and_p,
     several,
+    spelled,
     together,
 )
 from oodometer.protocols.ranking.standing import Contest, Standing, Subject
@@ -200,13 +201,13 @@ def _pairs(
     needed: Mapping[str, str] | None = None,
 ) -> str:
     """The differences from the nearest detectors, with the runs that would separate them."""
-    nearest = sorted(found, key=lambda name: -found[name].p_value)[:SHOWN]
+    nearest = sorted(found, key=lambda name: -found[name].p_value)
     parts = [
         f"{subject.minus(ours, name)}: {subject.said(found[name])}"
         + (f" ({needed[name]})" if needed and name in needed else "")
         for name in nearest
     ]
-    return "; ".join([*parts, "…"] if len(found) > SHOWN else parts)
+    return spelled(parts)
 
 
 def _without_comparison(contest: Contest) -> Claim:

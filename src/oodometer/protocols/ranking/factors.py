@@ -30,6 +30,7 @@ from oodometer.stats.ranks import rank_matrix
 MOST_CLAIMS = 2  # about single factors of a results table; more become one sentence
 _PAIRS_OF = "pairs of {}s that differ in nothing else"
 NEVER = ", too few to say that it never does"
+NO_LEAD = ", but no winner is significantly better than all others"
 PAIRS = 200_000  # of runs, compared per factor: no reader tells more apart
 
 
@@ -190,7 +191,7 @@ def _claims(changes: Sequence[_Change], decided: bool, word: str) -> list[Claim]
     often = in_all(0, pairs, f"pair of {word}s", f"pairs of {word}s")
     claim = Claim(
         f"Changing only the {named} changes the overall winner {often}"
-        f"{NEVER if decided else ', but no lead is significant'}.",
+        f"{NEVER if decided else NO_LEAD}.",
         "undecided",
         "; ".join(f"{change.factor}: {change.levels} levels" for change in idle)
         + f"; {_PAIRS_OF.format(word)}",
@@ -212,7 +213,7 @@ def _claim(change: _Change, decided: bool, word: str) -> Claim:
         text = f"Changing only the {change.factor} does not change the overall winner in the only "
         text += f"pair of {word}s"
     if not change.changed and verdict == "undecided":
-        text += NEVER if decided else ", but no lead is significant"
+        text += NEVER if decided else NO_LEAD
     return Claim(
         f"{text}{change.doubt}.",
         "undecided" if change.doubt else verdict,

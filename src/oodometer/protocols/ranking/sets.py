@@ -20,6 +20,7 @@ from oodometer.protocols.common.words import (
     in_all,
     number,
     points,
+    spelled,
 )
 from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.comparison import Difference
@@ -61,9 +62,11 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         verdict: Verdict = "holds" if sure == len(every) else "undecided"
         text += "" if verdict == "holds" else ", but not every lead is significant"
         return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
-    evidence = "; ".join(
-        f"{subject.minus(other, leader)} on {name}: {subject.said(on_sets[name][other])}"
-        for name, other in list((beaten or ahead).items())[:SHOWN]
+    evidence = spelled(
+        [
+            f"{subject.minus(other, leader)} on {name}: {subject.said(on_sets[name][other])}"
+            for name, other in (beaten or ahead).items()
+        ]
     )
     if beaten:
         by_winner: dict[str, list[str]] = {}
@@ -220,9 +223,14 @@ def _other_leaders(
         for winner, names in list(by_winner.items())[:SHOWN]
     ]
     told = "; ".join(parts)
-    evidence = "; ".join(
-        f"{subject.minus(changed[name], leader)} without {name}: {subject.said(found[name])}"
-        for name in shown[:2]
+    if more := sum(len(names) for names in list(by_winner.values())[SHOWN:]):
+        told += f"; without {count(more, f'more {word}')}, others lead"
+    evidence = spelled(
+        [
+            f"{subject.minus(changed[name], leader)} without {name}: {subject.said(found[name])}"
+            for name in shown
+        ],
+        2,
     )
     evidence += f"; the leader changes without {len(changed)} of {len(contest.set_means)} {word}s"
     if sure:
@@ -309,5 +317,5 @@ def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
         f"{beats} chance on {few(list(lost), contest.set_word)}.",
         "holds" if are_below else "undecided",
         "AUROC of the best there, with an interval that allows for "
-        f"{count(len(contest.detectors), 'detector')}: {'; '.join(parts[:SHOWN])}",
+        f"{count(len(contest.detectors), 'detector')}: {spelled(parts)}",
     )

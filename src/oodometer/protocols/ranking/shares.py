@@ -19,6 +19,7 @@ from oodometer.protocols.common.words import (
     listing,
     number,
     several,
+    spelled,
 )
 from oodometer.stats.crossed import crossed_shares
 from oodometer.stats.variance import (
@@ -214,14 +215,14 @@ def range_claims(ranges: Mapping[str, tuple[FactorRange, ...]], *, are_shares: b
         f"Of the factors that change one at a time, {first.factor} moves {detector} farthest: "
         f"{_range(first, are_shares)} from {first.lowest} to {first.highest}."
     )
-    told = [f"{part.factor} {_range(part, are_shares)}" for part in others[:3]]
+    told = spelled([f"{part.factor} {_range(part, are_shares)}" for part in others])
     limits = [part.high - part.low if part.most is None else part.most for part in others]
     decided = first.least is not None and bool(limits) and first.least > max(limits)
     return [
         Claim(
             text,
             "holds" if decided else "undecided",
-            f"{'; '.join(told) or 'no other changes alone'}; ranges, not shares: interactions are "
+            f"{told or 'no other changes alone'}; ranges, not shares: interactions are "
             "not known without a grid",
         )
     ]

@@ -16,6 +16,7 @@ from oodometer.protocols.common.words import (
     count,
     in_all,
     listing,
+    spelled,
     times_and_p,
 )
 from oodometer.protocols.robustness.comparisons import (
@@ -141,7 +142,7 @@ def doubt(comparisons: Sequence[Comparison], verdict: Verdict, near: str = "on")
 
 def _spelled(comparisons: Sequence[Comparison]) -> str:
     texts = []
-    for comparison in comparisons[:SHOWN]:
+    for comparison in comparisons[: SHOWN + 1]:
         least = comparison.values[comparison.first]
         text = f"{comparison.context}: {listing(comparison.winners)} ({least:.4g})"
         others = [name for name in comparison.order if name not in comparison.winners]
@@ -149,7 +150,7 @@ def _spelled(comparisons: Sequence[Comparison]) -> str:
             following = others[0]
             text += f", next {following}, {times_and_p(comparison.leads[following])}"
         texts.append(text)
-    return "; ".join(texts) + ("; …" if len(comparisons) > SHOWN else "")
+    return spelled(texts)
 
 
 class BestMean(NamedTuple):
@@ -219,7 +220,7 @@ def _claim_best_mean(
         f"least with mean {own:.4g}, {best} has the best mean, {mean:.4g}"
         for place, (best, own, mean) in found.elsewhere.items()
     ]
-    evidence = "; ".join(texts[:SHOWN]) or "the same detector each time"
+    evidence = spelled(texts) or "the same detector each time"
     return Claim(f"{text}.", found.verdict, evidence)
 
 
@@ -268,7 +269,7 @@ def _claim_winners(metric: ScoredMetric) -> list[Claim]:
             if changing
             else ", but its lead is not significant everywhere"
         )
-    evidence = "; ".join(texts[:SHOWN]) or "the same detector under every level"
+    evidence = spelled(texts) or "the same detector under every level"
     here = where.removeprefix("on ")
     single = f" on a single {set_word(metric.pairs)}" if len(places) > 1 else ""
     leaves_open = f"whether the detector with the best mean{single} changes with the "
@@ -336,6 +337,6 @@ def _claim_metrics(metrics: Sequence[ScoredMetric]) -> list[Claim]:
     text = f"{every} metrics {does} which detector varies least over {metric.factor} {where}"
     if verdict == "undecided":
         text += ", with leads that are not significant"
-    evidence = "; ".join(texts[:SHOWN]) or "the same detector each time"
+    evidence = spelled(texts) or "the same detector each time"
     leaves_open = "whether the metrics agree which detector varies least"
     return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]

@@ -17,6 +17,7 @@ from oodometer.protocols.robustness.scored import Score, ScoredMetric
 from oodometer.stats.comparison import Difference
 from oodometer.stats.jackknife import ratio
 from oodometer.stats.paired import t_test
+from oodometer.stats.pairwise import difference, from_values
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -40,8 +41,22 @@ def compare_scores(
     return dict(zip(values, compare_all(values, compare, called), strict=True))
 
 
-def _ratio(one: Score, other: Score, level: float = LEVEL) -> Difference:
-    """How many times the one score is the other.
+def _ratio(one: Score, other: Score) -> Difference:
+    """How many times the one score is the other; over runs that data sets share, too."""
+    found = _ratio_over_units(one, other)
+    if one.over_runs is None or other.over_runs is None:
+        return found
+    runs = ratio(one.over_runs, other.over_runs, LEVEL)
+    return careful(found, runs._replace(value=found.value))
+
+
+def careful(one: Difference, other: Difference) -> Difference:
+    """The less certain of two tests of the same difference: both must stand out."""
+    return other if other.p_value > one.p_value else one
+
+
+def _ratio_over_units(one: Score, other: Score, level: float = LEVEL) -> Difference:
+    """The same over the units of the scores.
 
     Of scores within the same data sets, the p-value is that of Student's paired test of their
     squares, and the interval agrees with it: with 3 to 18 sets of unlike variances, the jackknife
@@ -58,7 +73,11 @@ def _ratio(one: Score, other: Score, level: float = LEVEL) -> Difference:
     reach = abs(middle) / needed * float(stdtrit(freedom, 0.5 + 0.5 * level))
     low, high = math.exp(middle - reach), math.exp(min(middle + reach, 700.0))
     return Difference(
-        found.value, low, high, p_value, lambda other_level: _ratio(one, other, other_level)[1:3]
+        found.value,
+        low,
+        high,
+        p_value,
+        lambda other_level: _ratio_over_units(one, other, other_level)[1:3],
     )
 
 
@@ -72,7 +91,10 @@ def compare_by_metric(metrics: Mapping[str, ScoredMetric]) -> dict[Pair, list[Co
 
 
 def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
-    """Compare means over runs under each level, of the detectors that have all runs there."""
+    """Compare means over runs under each level, of the detectors that have all runs there.
+
+    Few runs decide with the variance that detectors share, as in the protocol `instability`.
+    """
     sign = -1.0 if metric.results.higher_is_better else 1.0
     values = {
         (pair, level): {
@@ -86,11 +108,29 @@ def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
 
     def compare(context: tuple[Pair, str], other: str, first: str) -> Difference:
         pair, level = context
-        one, two = (metric.cells[pair, name, level] for name in (other, first))
-        return mean_difference([(one, two)])
+        names = list(values[context])
+        own = {name: metric.cells[pair, name, level] for name in names}
+        if metric.within is None:
+            return _at_level(own, other, first)
+        found = mean_difference([(own[other], own[first])])
+        if metric.over_runs is None:
+            return found
+        runs = {name: metric.over_runs.cells[pair, name, level] for name in names}
+        return careful(found, _at_level(runs, other, first))
 
     found = compare_all(values, compare, lambda context: context[1])
     return _by_pair(dict(zip(values, found, strict=True)))
+
+
+def _at_level(runs: Mapping[str, Runs], one: str, other: str) -> Difference:
+    """Difference of two detectors' means over the training runs under one level."""
+    by_unit = {name: own.by_unit for name, own in runs.items()}
+    units = [own.labels for own in by_unit.values()]
+    if len(units[0]) < FEWEST_FOR_T or any(own != units[0] for own in units):
+        return mean_difference([(runs[one], runs[other])])
+    names = list(by_unit)
+    found = from_values([own.values for own in by_unit.values()])
+    return difference(found, names.index(one), names.index(other), LEVEL)
 
 
 def _by_pair(
@@ -107,11 +147,22 @@ def mean_lead(metric: ScoredMetric, pair: Pair, one: str, other: str) -> Differe
 
     Levels that share their units, because these are data sets or splits or are re-evaluated, are
     averaged within each unit; otherwise each level is a stratum of its own. If the factor is a
-    split with several runs, its levels are the units.
+    split with several runs, its levels are the units. What data sets show must stand out over the
+    training runs that they share, too.
     """
+    found = _mean_lead(metric, pair, one, other, metric.levels_are_cases)
+    if metric.over_runs is None:
+        return found
+    over_repeats = metric.is_over_repeats  # each level is a run
+    return careful(found, _mean_lead(metric.over_runs, pair, one, other, over_repeats))
+
+
+def _mean_lead(
+    metric: ScoredMetric, pair: Pair, one: str, other: str, levels_are_cases: bool
+) -> Difference:
     levels = metric.levels_of(pair)
     both = [[metric.cells[pair, name, level].by_unit for level in levels] for name in (one, other)]
-    if metric.levels_are_cases:
+    if levels_are_cases:
         first, second = (np.array([runs.moments.mean for runs in own]) for own in both)
         return _of_cases([Stratum(first, second, paired=True)])
     if metric.shared_level:

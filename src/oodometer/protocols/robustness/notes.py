@@ -39,6 +39,8 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
             f"The variance over {metric.factor} is taken within each data set, then averaged over "
             "data sets, which weigh the same. Each data set is one case: intervals and tests are "
             "for other data sets like these."
+            + " Differences must stand out over training runs, too."
+            * bool(metric.over_runs)
         )
     elif metric.outer.shared:
         name = metric.factor if metric.levels_are_cases else metric.shared_level

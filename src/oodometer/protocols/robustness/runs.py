@@ -66,6 +66,18 @@ class Runs:
         return Runs(labels, self.values[kept], self.spreads[kept], outer)
 
 
+def mean_of_shared(runs: Mapping[Pair, Runs]) -> Runs | None:
+    """Mean over data sets, which weigh the same, of runs that all have; None if these differ."""
+    first, *others = runs.values()
+    if any(own.labels != first.labels for own in others):
+        return None
+    by_set: dict[str, list[Floats]] = {}
+    for pair, own in runs.items():
+        by_set.setdefault(pair.id, []).append(own.values)
+    values = np.mean([np.mean(own, axis=0) for own in by_set.values()], axis=0)
+    return Runs(first.labels, values, np.zeros(len(values)), first.outer)
+
+
 class Parts(NamedTuple):
     """The parts of a mixture."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
@@ -16,11 +15,13 @@ from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
 from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.words import count
+from oodometer.protocols.robustness.leaving_out import leaving_levels_out, leaving_out
 from oodometer.protocols.robustness.runs import (
     Parts,
     Runs,
     all_but_each,
     count_runs,
+    mean_of_shared,
     parts_of,
     runs_by_level,
 )
@@ -30,13 +31,11 @@ from oodometer.stats.mixture import (
     Epsilon,
     Moments,
     mixture,
-    mixtures_without_each,
     robustness_score,
     weights,
 )
 
 LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
-FEWEST = 3  # runs of a cell, or parts of a mixture, that can show how far a score carries
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +44,9 @@ class Score(PositiveStatistic):
 
     moments: Moments  # of the mixture
     heaviest: float  # the largest weight of a part, or of all whose runs agree
+    without: Moments  # of the mixture, with each unit left out
     squares: Floats = field(default_factory=lambda: np.empty(0))  # by data set; mean: value^2
+    over_runs: PositiveStatistic | None = None  # with each run left out that data sets share
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,7 @@ class ScoredMetric:
     outer: OuterUnits = INDEPENDENT  # what training runs have in common
     training_runs: int = 0  # of which it tells
     within: ScoredMetric | None = None  # by data set, if these are the cases: see `over_data_sets`
+    over_runs: ScoredMetric | None = None  # there: with the runs that all sets share as the cases
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:
@@ -173,9 +175,9 @@ class ScoredMetric:
         """Score of a mixture. `shared`: all parts come from the same runs, which it names."""
         variances = parts.moments.variance
         if self.shared_level and parts.runs:
-            units, without, strata = _leaving_levels_out(parts, self.shared_level, self.epsilon)
+            units, without, strata = leaving_levels_out(parts, self.shared_level, self.epsilon)
         else:
-            units, without, strata = _leaving_out(parts, shared, self.epsilon)
+            units, without, strata = leaving_out(parts, shared, self.epsilon)
         mixed = mixture(*parts.moments, self.epsilon)
         with np.errstate(divide="ignore"):
             logs = np.log(self._number(without))
@@ -188,18 +190,20 @@ class ScoredMetric:
             largest=LARGEST_PRODUCT if bounded else math.inf,
             moments=mixed,
             heaviest=_heaviest(weights(variances, self.epsilon), variances),
+            without=without,
         )
 
     def _blocked(self, detector: str) -> Score:
         """Score of the mean and the variance over levels within data sets, which weigh the same."""
         assert self.within is not None, "asked of several data sets only"
         shared = self.cells[self.pairs[0], detector, self.levels[0]].labels
-        by_set: dict[str, list[Moments]] = {name: [] for name in shared}
+        by_set: dict[str, list[Score]] = {name: [] for name in shared}
         for pair in self.within.pairs:
             if pair.id in by_set:
-                by_set[pair.id].append(self.within.detector_scores[pair, detector].moments)
-        means = np.array([np.mean([m.mean for m in by_set[name]]) for name in shared])
-        variances = np.array([np.mean([m.variance for m in by_set[name]]) for name in shared])
+                by_set[pair.id].append(self.within.detector_scores[pair, detector])
+        own = [[score.moments for score in scores] for scores in by_set.values()]
+        means = np.array([np.mean([m.mean for m in parts]) for parts in own])
+        variances = np.array([np.mean([m.variance for m in parts]) for parts in own])
         others = all_but_each(len(shared))
         mixed = Moments(means.mean(), variances.mean())
         kept = Moments(means[others].mean(axis=1), variances[others].mean(axis=1))
@@ -212,7 +216,36 @@ class ScoredMetric:
             strata=np.array([len(shared)]),
             moments=mixed,
             heaviest=0.0,
+            without=kept,
+            over_runs=self._without_each_run(mixed, list(by_set.values())),
             squares=variances * mixed.mean ** (-2.0 if self.results.higher_is_better else 2.0),
+        )
+
+    def _without_each_run(
+        self, mixed: Moments, by_set: Sequence[Sequence[Score]]
+    ) -> PositiveStatistic | None:
+        """The same score with runs left out of all data sets at once, where sets share them.
+
+        Without units, where these are too few to be left out.
+        """
+        if self.over_runs is None:
+            return None
+        units = by_set[0][0].units
+        are_runs = self.is_over_repeats or (bool(units) and len(units[0]) > 1)
+        if not are_runs or any(score.units != units for own in by_set for score in own):
+            units = ()
+        without = [[score.without for score in own] for own in by_set] if units else []
+        means, variances = (
+            np.mean([np.mean([m[place] for m in own], axis=0) for own in without], axis=0)
+            if units
+            else np.empty(0)
+            for place in (0, 1)
+        )
+        with np.errstate(divide="ignore"):
+            logs = np.log(self._number(Moments(means, variances)))
+        strata = by_set[0][0].strata if units else np.empty(0, dtype=np.intp)
+        return PositiveStatistic(
+            value=float(self._number(mixed)), units=units, logs=logs, strata=strata
         )
 
     def over_data_sets(self) -> ScoredMetric:
@@ -242,7 +275,23 @@ class ScoredMetric:
                 ]  # fmt: skip
                 runs = Runs(tuple(ids), np.array(values), np.zeros(len(ids)))
                 cells[place, detector, level] = runs
-        return replace(self, pairs=(place,), cells=cells, within=self)
+        shared = self._runs_of_all([p for p in self.pairs if p.id in ids], usual, place)
+        over_runs = replace(self, pairs=(place,), cells=shared) if shared else None
+        return replace(self, pairs=(place,), cells=cells, within=self, over_runs=over_runs)
+
+    def _runs_of_all(
+        self, pairs: Sequence[Pair], detectors: Sequence[str], place: Pair
+    ) -> dict[tuple[Pair, str, str], Runs]:
+        """Means over data sets of every run, if all sets share their runs; else nothing."""
+        found = {}
+        for detector in detectors:
+            for level in self.levels:
+                own = mean_of_shared({p: self.cells[p, detector, level] for p in pairs})
+                if own is None:
+                    return {}
+                found[place, detector, level] = own
+        repeated = any(len(runs.labels) > 1 for runs in found.values())
+        return found if repeated or self.is_over_repeats else {}
 
     def _number(self, moments: Moments) -> Floats:
         return robustness_score(moments, higher_is_better=self.results.higher_is_better)
@@ -253,57 +302,6 @@ def _heaviest(shares: Floats, variances: Floats) -> float:
     agreeing = variances <= 1e-6  # epsilon: below it, the confidence is epsilon's and not the runs'
     together = float(shares[agreeing].sum()) if not agreeing.all() else 0.0
     return max(float(shares.max()), together)
-
-
-# Units, the moments without each of them, and how many units there are in each stratum
-LeftOut = tuple[tuple[tuple[str, ...], ...], Moments, NDArray[np.intp]]
-_NOTHING: LeftOut = ((), Moments(np.empty(0), np.empty(0)), np.empty(0, dtype=np.intp))
-
-
-def _leaving_levels_out(parts: Parts, name: str, epsilon: Epsilon) -> LeftOut:
-    """Leave out the levels of a repeat that runs share, of all parts at once.
-
-    Parts that share no level are strata of their own. Where one has two levels, nothing is known:
-    parts are no sample then, because all of them may be moved by the same levels.
-    """
-    own = [runs.units for runs in parts.runs]
-    levels = sorted(set().union(*own))
-    if min(map(len, own)) < FEWEST:
-        return _NOTHING
-    if len(own) > 1 and len(levels) == sum(map(len, own)):
-        return _leaving_out(parts, "", epsilon)
-    kept = [[runs.without(level).moments for runs in parts.runs] for level in levels]
-    means, variances = (np.array([[m[place] for m in row] for row in kept]) for place in (0, 1))
-    units = tuple((name, level) for level in levels)
-    return units, mixture(means, variances, epsilon), np.array([len(levels)])
-
-
-def _leaving_out(parts: Parts, shared: str, epsilon: Epsilon) -> LeftOut:
-    """Units, the moments of the mixture without each of them, and the units in each stratum.
-
-    A unit is a run where every part has at least three (two would leave no variance, and intervals
-    that cover 75% to 90% only); otherwise a part, if there are three.
-    """
-    labels = [runs.units for runs in parts.runs]
-    together = all(names == labels[0] for names in labels)
-    size = len(parts.units)
-    if min(map(len, labels), default=1) >= FEWEST and (together or not shared):
-        # Runs that all parts share are left out of all at once, others of one part at a time.
-        groups = [list(range(size))] if shared else [[part] for part in range(size)]
-        strata = np.array([len(labels[group[0]]) for group in groups])
-        kept = Moments(*(np.tile(moment, (strata.sum(), 1)) for moment in parts.moments))
-        first = 0
-        for group, own in zip(groups, strata, strict=True):
-            for part in group:
-                without = parts.runs[part].moments_without_each
-                kept.mean[first : first + own, part] = without.mean
-                kept.variance[first : first + own, part] = without.variance
-            first += own
-        names = ((shared or parts.units[g[0]][0], label) for g in groups for label in labels[g[0]])
-        return tuple(names), mixture(*kept, epsilon), strata
-    if size < FEWEST:
-        return _NOTHING
-    return parts.units, mixtures_without_each(*parts.moments, epsilon), np.array([size])
 
 
 def arrange(

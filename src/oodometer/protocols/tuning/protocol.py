@@ -45,6 +45,7 @@ from oodometer.protocols.common.words import (
     points,
     points_and_p,
     share_of,
+    spelled,
 )
 from oodometer.protocols.tuning.answer import answer, in_this_run
 from oodometer.protocols.tuning.cases import TunedDetector, TuningCases, tuning_cases
@@ -130,7 +131,7 @@ def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference], mean:
     """For how many detectors is tuning on other outliers worth it?"""
     better, worse = significant(differences)
     lost = f" and harms {len(worse)}" if worse else ""
-    shown = sorted(differences, key=lambda name: -abs(differences[name].value))[:SHOWN]
+    shown = sorted(differences, key=lambda name: -abs(differences[name].value))
     return Claim(
         f"{in_this_run(cases, 'Tuning')} on other outliers significantly improves "
         f"{share_of(len(better), len(differences), 'detector')}{lost}; the mean gain is "
@@ -138,7 +139,7 @@ def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference], mean:
         f"{points(cases.promise)}.",
         one_way(better, worse),
         f"mean gain {points_between(*mean)}; "
-        + "; ".join(f"{name}: {points_and_p(differences[name])}" for name in shown),
+        + spelled([f"{name}: {points_and_p(differences[name])}" for name in shown]),
     )
 
 
