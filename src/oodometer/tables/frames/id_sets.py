@@ -22,6 +22,11 @@ _MARKED = re.compile(
     r"\s*[:=]?\s+(?P<rest>\S.*)",
     re.IGNORECASE,
 )
+_MARKED_BEHIND = re.compile(  # CIFAR-10 (ID) SVHN
+    r"(?P<id>[^()]*\S)\s*\(\s*(?:in[- ]?dist(?:ribution|\.)?|id|ind)(?:\s+data(?:\s?set)?)?\s*\)"
+    r"\s*(?P<rest>\S.*)",
+    re.IGNORECASE,
+)
 _AGAINST = re.compile(r"(?P<id>\S.*?)\s*(?:\bvs\b\.?|→|->|⇒)\s*(?P<rest>\S.*)", re.IGNORECASE)
 _MOST_WORDS = 3  # in the name of a set
 _FEWEST = 2  # ID sets
@@ -62,7 +67,7 @@ def _parted(titles: Sequence[str]) -> _Parted:
     >>> _parted(["CIFAR-10 vs SVHN", "CIFAR-100 vs SVHN"])["CIFAR-10 vs SVHN"]
     ('CIFAR-10', 'SVHN')
     """
-    for way in (_by_mark, _by_sign, _by_groups):
+    for way in (_by_mark, _by_mark_behind, _by_sign, _by_groups):
         parted = way(titles)
         pairs = Counter(parted.values())
         if len({name for name, _ in pairs}) >= _FEWEST and max(pairs.values()) == 1:
@@ -84,6 +89,12 @@ def _by_mark(titles: Sequence[str]) -> _Parted:
         if name and (not rest or metric_named(rest) is not None or is_set(without_metric(rest))):
             parted[title] = name, rest or "value"
     return parted
+
+
+def _by_mark_behind(titles: Sequence[str]) -> _Parted:
+    """Part "CIFAR-10 (ID) SVHN AUROC" into CIFAR-10 and SVHN AUROC."""
+    found = {title: _MARKED_BEHIND.fullmatch(title) for title in titles}
+    return {title: (match["id"], match["rest"]) for title, match in found.items() if match}
 
 
 def _by_sign(titles: Sequence[str]) -> _Parted:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, PARTS
+from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, parts_of
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
     INCIDENTAL,
@@ -56,7 +56,7 @@ def unfolded(
 
 def _ignored_in(said: str) -> set[str]:
     """Return the columns that the user says to ignore."""
-    parts = ([piece.strip() for piece in part.partition("=")] for part in PARTS.split(said))
+    parts = ([piece.strip() for piece in part.partition("=")] for part in parts_of(said))
     return {column for role, _, column in parts if role == IGNORED}
 
 

@@ -58,7 +58,7 @@ _AT_THRESHOLD = frozenset(
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
-_CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
+_CLASS = re.compile(r"(?i)^class(?!ifi)[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _FORMS = frozenset({"micro", "weighted"})  # beside which macro is another form, not a mean
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
@@ -303,7 +303,7 @@ def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
         rest = " ".join(word for word in words if not is_qualifier(word, of_sets=of_sets))
         if form and rest:
             parts[metric, what] = f"{form} {metric}", rest
-    forms = Counter(rest for _, rest in parts.values())
+    forms = Counter((metric, rest) for (metric, _), (_, rest) in parts.items())
     if max(forms.values(), default=0) < 2:
         _forget_form(roles, spreads, parts)
         return
