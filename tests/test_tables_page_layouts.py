@@ -98,3 +98,134 @@ def test_a_word_of_some_titles_is_no_form_of_the_metric(tmp_path):
     text += "counting accuracy|\n|-|-|-|-|-|\n|A|0.8|0.5|0.7|0.6|\n|B|0.9|0.6|0.8|0.9|\n"
     found = read(tmp_path, text)
     assert len(found.results[0].frame) == 6
+
+
+LOG = "{name}\n  [Super] Seen   : {a}% ± 3.2%\n  [Sub] AUROC    : 0.{b} ± 0.02\n\n"
+
+
+def test_logs_beside_a_table_are_a_table(tmp_path):
+    table = "|weight|Sub AUROC|\n|-|-|\n|0.1|0.86|\n|0|0.89|\n\n"
+    logs = LOG.format(name="### MSP", a=91, b=85) + LOG.format(name="### Energy", a=92, b=88)
+    with pytest.raises(UserError, match=r"#2: MSP \(2 × 3\)"):
+        read(tmp_path, table + logs)
+    assert means(read(tmp_path, table + logs, "page.md#2")) == {"MSP": 0.85, "Energy": 0.88}
+    history = "epoch: 1\nval auroc: 0.8\n\nepoch: 2\nval auroc: 0.9\n"
+    known = table.replace("weight", "method").replace("|0.1|", "|MSP|").replace("|0|", "|KNN|")
+    assert means(read(tmp_path, known + history)) == {"MSP": 0.86, "KNN": 0.89}
+
+
+def test_lists_below_headings_are_lines(tmp_path):
+    item = "## {}\n- AUROC (tol=5): **0.{}** (P=1.0, R=0.1)\n- Threshold: `0.58`\n\n"
+    text = item.format("IForest", 91) + item.format("LSTM-AE", 93)
+    assert means(read(tmp_path, text)) == {"IForest": 0.91, "LSTM-AE": 0.93}
+
+
+def test_blocks_of_two_methods_name_what_is_detected(tmp_path):
+    block = "{} Detection\n\t\t{}\nFPR95:\t\t{}.3\nAUROC:\t\t9{}.4\n\n\n"
+    text = ""
+    for place, method in enumerate(("net_plain", "net_tuned")):
+        text += f"Model restored! Epoch: {place}\n\nUsing CIFAR-10\n\n\n"
+        for number, name in enumerate(("Error", "Blob", "Rademacher Noise")):
+            text += block.format(name, method, 10 + number, number + 2 * place)
+    with pytest.raises(UserError, match="#1: Error Detection"):
+        read(tmp_path, text, "log.txt")
+    found = read(tmp_path, text, "log.txt#2").results[0]
+    assert found.ood == ("Blob", "Rademacher Noise") and found.detectors == (
+        "net_plain", "net_tuned"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [
+        (("Acc@1 73.7 Acc@5 91.5", "Acc@1 76.1 Acc@5 92.9"), 0.737),
+        (("90.1 (91.2)", "92.3 (94.1)", "95.3 (97.8)"), 0.901),
+        (("(model with 5 frames): 82.4", "81.2"), 0.824),
+        (("x", "81.2", "82.3"), 0.812),
+        (("91.2 / --- / 40.1", "93.2 / 81.0 / 35.5"), 0.912),
+    ],
+)
+def test_cells_of_readmes(tmp_path, cells, value):
+    rows = "".join(f"|net{n}|{cell}|\n" for n, cell in enumerate(cells))
+    said = "AUROC / AUPR / FPR95" if "/" in cells[0] else "Accuracy"
+    found = read(tmp_path, f"{said}\n\n|Model|Set|\n|-|-|\n{rows}").results[0].frame
+    assert round(float(found["value"].iloc[0]), 4) == value and "spread" not in found
+
+
+def test_a_metric_is_that_of_the_data_sets_behind_it(tmp_path):
+    text = "|Model|AUC Ped2|Avenue|Other|Params|\n|-|-|-|-|-|\n"
+    text += "|A|96.2|86.9|71.2|3|\n|B|97|87|72|4|\n"
+    assert read(tmp_path, text.replace("|Params|", "|Mean|")).results[0].ood == (
+        "Ped2", "Avenue", "Other"
+    )  # fmt: skip
+    asked(tmp_path, text, "ignore=Avenue, ignore=Other")  # unlike what stands last
+
+
+STACKED = """Table 1. Results on CIFAR-10, in percent.
+Method
+OOD Dataset
+ID ACC
+SVHN
+LSUN
+Average
+FPR↓
+AUROC↑
+FPR↓
+AUROC↑
+FPR↓
+AUROC↑
+Without training
+MSP
+50
+90
+40
+92
+45
+91
+94.2
+KNN
+20
+96
+30
+95
+25
+95.5
+94.2
+With training
+CSI
+10
+97
+6
+99
+8
+98
+95.0
+"""
+
+
+def test_one_cell_per_line_below_two_lines_of_titles(tmp_path):
+    found = read(tmp_path, STACKED, "paper.txt").results[0]
+    assert found.ood == ("SVHN", "LSUN") and found.detectors == ("MSP", "KNN", "CSI")
+    assert found.frame.query("detector == 'CSI'")["value"].tolist() == [0.97, 0.99]
+    with pytest.raises(UserError):  # nothing tells where the accuracy stands
+        read(tmp_path, STACKED.replace("91\n94.2", "99\n94.2"), "paper.txt")
+
+
+def test_names_may_end_with_a_percentage(tmp_path):
+    text = "Table 2: AUROC\nMethod SVHN LSUN\nStealth 95% 91.2 90.1\nStealth 90% 90.2 89.1\n"
+    assert read(tmp_path, text, "page.txt").results[0].detectors == ("Stealth 95%", "Stealth 90%")
+
+
+def test_columns_called_0_to_9_are_classes_or_asked_about(tmp_path):
+    text = f"{{}}\n\n|Method|{'|'.join(map(str, range(10)))}|\n|{'-|' * 11}\n"
+    text += "".join(f"|{m}|{'|'.join(f'9{n}.{m[-1]}' for n in range(10))}|\n" for m in ("A1", "B2"))
+    asked(tmp_path, text.format("AUROC in percent"), "id=*", "repeat=*", "condition=*")
+    found = read(tmp_path, text.format("AUROC per normal class")).results[0]
+    assert len(set(found.frame["id"])) == 10 and not found.factors
+
+
+@pytest.mark.parametrize("heading", ["{} (ID)", "{} as ID", "{} as in-distribution data"])
+def test_headings_may_say_that_they_name_id_sets(tmp_path, heading):
+    table = "## {}\n\n|Method|SVHN AUROC|\n|-|-|\n|MSP|{}1|\n|KNN|{}2|\n\n"
+    tables = (table.format(heading.format(n), v, v) for n, v in (("Wings", 8), ("Leaves", 9)))
+    assert set(read(tmp_path, "".join(tables)).results[0].frame["id"]) == {"Wings", "Leaves"}

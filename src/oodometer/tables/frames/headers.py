@@ -19,7 +19,7 @@ from oodometer.tables.vocabulary.names import (
     REPEAT_TITLES,
 )
 
-_OF_SETS = re.compile(r"(?:ood|test|outofdistribution|outlier)?(?:data)?sets")  # above their names
+OF_SETS = re.compile(r"(?:ood|test|outofdistribution|outlier)?(?:data)?sets?")  # above their names
 _ARROWS = ("↑", "↓", "(↑)", "(↓)")
 _DASHES = ("-", "--", "–", "—")  # gaps
 MOST_HEADER_LINES = 3  # at most: groups of groups of columns
@@ -180,7 +180,7 @@ def joined_titles(header: Rows, numeric: Collection[int], width: int) -> list[st
     titles = []
     for column, cells in enumerate(columns):
         words = [cell for cell in cells if cell]
-        words = [w for w in words if not _OF_SETS.fullmatch(plain(w))] or words
+        words = [w for w in words if not OF_SETS.fullmatch(plain(w))] or words
         title = " ".join(dict.fromkeys(words)) if column in numeric else (words or [""])[-1]
         titles.append(title or f"column {column + 1}")
     return titles

@@ -11,7 +11,7 @@ from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, by_title,
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.likeness import are_numbers, mostly
-from oodometer.tables.guessing.roles import SECTION, Roles
+from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
@@ -72,7 +72,7 @@ def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
 def _is_assumed(title: str, levels: list[str]) -> bool:
     words = words_of(title)
     said = plain(title) in _KNOWN or mentions_setting(title) or bool(words & _CHOICES)
-    if said or title.endswith(SECTION):
+    if said:
         return False
     named = any(mostly(levels, test) for test in (is_model, is_detector))
     return by_title(title, levels).kind == "condition" and not named
@@ -85,8 +85,8 @@ def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) 
     return (
         f"The answer depends on what '{title}' is ({', '.join(levels[:2])}"
         f"{', …' * (len(levels) > 2)}): choices before training, so that each level has runs of "
-        f"its own ({roles.option(condition=title)}){' or' * (not sets)}, ways to evaluate the same "
-        f"runs ({roles.option(re_evaluation=title)}){option}?"
+        f"its own ({roles.option(condition=title)}){',' if sets else ' or'} ways to evaluate the "
+        f"same runs ({roles.option(re_evaluation=title)}){option}?"
     )
 
 
