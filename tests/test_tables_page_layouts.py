@@ -148,7 +148,7 @@ def test_blocks_of_two_methods_name_what_is_detected(tmp_path):
 def test_cells_of_readmes(tmp_path, cells, value):
     rows = "".join(f"|net{n}|{cell}|\n" for n, cell in enumerate(cells))
     said = "AUROC / AUPR / FPR95" if "/" in cells[0] else "Accuracy"
-    found = read(tmp_path, f"{said}\n\n|Model|Set|\n|-|-|\n{rows}").results[0].frame
+    found = read(tmp_path, f"{said}\n\n|Model|SVHN|\n|-|-|\n{rows}").results[0].frame
     assert round(float(found["value"].iloc[0]), 4) == value and "spread" not in found
 
 
@@ -229,3 +229,68 @@ def test_headings_may_say_that_they_name_id_sets(tmp_path, heading):
     table = "## {}\n\n|Method|SVHN AUROC|\n|-|-|\n|MSP|{}1|\n|KNN|{}2|\n\n"
     tables = (table.format(heading.format(n), v, v) for n, v in (("Wings", 8), ("Leaves", 9)))
     assert set(read(tmp_path, "".join(tables)).results[0].frame["id"]) == {"Wings", "Leaves"}
+
+
+def test_groups_of_names_below_named_levels(tmp_path):
+    head = "|Dataset|Dataset|One|One|Two|Two|\n|-|-|-|-|-|-|\n|Metric|Metric|AUC|AUC|AUC|AUC|\n"
+    head += "|Step|Step|5|10|5|10|\n"
+    rows = "".join(
+        f"|{group}|{name}|.{n}1|.{n}2|.{n}3|.{n}4|\n"
+        for n, (group, name) in enumerate(
+            [("Plain", "Random"), ("Plain", "MAAT"), ("Tuned", "Random"), ("Tuned", "MAAT")], 5
+        )
+    )
+    found = read(tmp_path, head + rows).results[0]
+    assert found.detectors == ("Random", "MAAT") and set(found.factor_names) == {"group", "Step"}
+
+
+def test_pixels_and_samples_are_no_detectors(tmp_path):
+    text = "|objects|auroc_px|auroc_sp|\n|-|-|-|\n|carpet|90.9|99.3|\n|bottle|85.7|98.6|\n"
+    with pytest.raises(UserError, match="nothing to compare"):
+        read(tmp_path, text)
+
+
+def test_aligned_lines_without_a_first_cell(tmp_path):
+    text = """Table 2: Results on two data sets.
+
+Data (model)        Method   FPR95 ↓  AUROC ↑
+CIFAR-10 (WRN)      Softmax  51.0     90.9
+                    Energy   33.0     91.8
+                    ODIN     35.7     91.0
+CIFAR-100 (WRN-40)  Softmax  80.4     75.5
+                    Energy   73.6     79.5
+                    ODIN     74.6     77.4
+"""
+    for given in (text, text.replace("WRN-40)  ", "WRN-402) ")):
+        found = read(tmp_path, given, "paper.txt").results[0]
+        assert found.detectors == ("Softmax", "Energy", "ODIN") and len(found.frame) == 6
+
+
+def test_names_before_metrics_below_seeds(tmp_path):
+    text = "# Log\n\n```\n"
+    for seed in range(3):
+        text += f"=== seed {seed} ===\nMSP      AUROC=0.9{seed} FPR95=0.3{seed}\n"
+        text += f"KNN      AUROC=0.95{seed} FPR95=0.2{seed}\n"
+    found = read(tmp_path, text + "```\n").results[0]
+    assert found.detectors == ("MSP", "KNN") and found.factor_names == ("seed",)
+
+
+def test_near_and_far_outliers_below_id_sets(tmp_path):
+    text = "AUROC\n\n||CIFAR-10|||CIFAR-100|||\n|-|-|-|-|-|-|-|\n"
+    text += "|Method|Near-OOD|Far-OOD|ID Acc.|Near-OOD|Far-OOD|ID Acc.|\n"
+    text += "|MSP|88.1|90.2|95.1|80.3|77.4|77.1|\n|KNN|90.5|92.6|95.1|80.7|82.8|77.1|\n"
+    asked(tmp_path, text, "auroc=Near-OOD", "auroc=Far-OOD", "condition=*")
+    found = read(tmp_path, text, columns="auroc=Near-OOD").results[0]
+    assert set(found.frame["id"]) == {"CIFAR-10", "CIFAR-100"}
+
+
+def test_ranges_beside_means_are_no_results(tmp_path):
+    text = "AUC\n\n|Method|SVHN||LSUN||\n|-|-|-|-|-|\n||mean±std|range|mean±std|range|\n"
+    text += "|KNN|75.5±0.2|0.9|60.1±0.2|1.1|\n|MSP|78.2±0.1|0.8|76.0±0.2|0.7|\n"
+    assert len(read(tmp_path, text).results[0].frame) == 4
+
+
+def test_blocks_between_bars_need_no_rule(tmp_path):
+    block = "| Method | SVHN AUROC |\n| MSP | 9{}.1 |\n| KNN | 9{}.2 |\n\n"
+    with pytest.raises(UserError, match="holds 2 tables"):
+        read(tmp_path, block.format(1, 2) + block.format(3, 4).replace("SVHN", "LSUN"))

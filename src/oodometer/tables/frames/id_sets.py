@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import is_average
+from oodometer.tables.vocabulary.names import INSIDE, is_average
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,14 +113,19 @@ def _by_groups(titles: Sequence[str]) -> _Parted:
     parted: _Parted = {}
     for title in titles:
         name, rest = _leading_set(title)
-        what = without_metric(rest) if metric_named(rest) is not None else rest
-        if name and (not what or _is_outliers(what)):
+        what = _data_in(rest)
+        if name and (not what or _is_outliers(what) or plain(what) in INSIDE):
             parted[title] = name, rest
     of: dict[str, set[str]] = {}
     for name, rest in parted.values():
         of.setdefault(rest, set()).add(name)
-    below = {r: n for r, n in of.items() if _is_outliers(without_metric(r) or r)}
+    below = {r: n for r, n in of.items() if _is_outliers(_data_in(r) or r)}
     return parted if below and max(map(len, below.values())) >= _FEWEST else {}
+
+
+def _data_in(title: str) -> str:
+    """Return what a title names beside a metric; Near-OOD names none."""
+    return without_metric(title) if metric_named(title) is not None else title
 
 
 def _is_outliers(what: str) -> bool:

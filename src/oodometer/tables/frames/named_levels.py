@@ -11,6 +11,7 @@ from oodometer.tables.vocabulary.names import DETECTOR_TITLES, MODEL_TITLES, OOD
 
 _METRIC = frozenset({"metric", "metrics", "measure", "score"})
 _NAMES = "name"  # title of what lines are, where no other cell says it
+_GROUPS = "group"  # title of what stands before these
 _FEWEST = 2  # levels with a name, values of one that is crossed
 
 
@@ -24,7 +25,8 @@ def with_named_levels(
     levels = [row[0] if row else "" for row in header]
     if not _are_named(levels, numeric):
         return list(titles), body
-    titles = [_NAMES, *titles[1:]]
+    labels = [c for c in range(len(titles)) if c not in numeric]
+    titles = _named_labels(titles, labels, levels)
     parts = header_columns(header, numeric, len(titles))
     crossed = next((n for n in range(len(levels)) if _is_crossed(levels, parts, n, numeric)), None)
     if crossed is None:
@@ -33,10 +35,10 @@ def with_named_levels(
         c: " ".join(filter(None, (part for n, part in enumerate(parts[c]) if n != crossed)))
         for c in numeric
     }
+    parts = [[part.removeprefix(f"{levels[n]} ") for n, part in enumerate(own)] for own in parts]
     values = dict.fromkeys(parts[c][crossed] for c in numeric)
     of = {(parts[c][crossed], rest): c for c, rest in rests.items()}
     whole = list(dict.fromkeys(rests.values()))
-    labels = [c for c in range(len(titles)) if c not in numeric]
     rows = []
     for value in values:
         cells = [of.get((value, rest)) for rest in whole]
@@ -44,6 +46,14 @@ def with_named_levels(
             rows.append([*(_at(row, c) for c in labels), value, *(_at(row, c) for c in cells)])
     notes.append(f"a line of the header names {levels[crossed]}: {', '.join(values)}")
     return [*(titles[c] for c in labels), levels[crossed], *whole], rows
+
+
+def _named_labels(titles: Sequence[str], labels: Sequence[int], levels: Sequence[str]) -> list[str]:
+    """Title the columns of names that are called like a level: the last one, and their groups."""
+    called = [c for c in labels if any(titles[c].startswith(level) for level in levels)]
+    new = {c: _NAMES if c == called[-1] else f"{_GROUPS} {n}".removesuffix(" 0")
+           for n, c in enumerate(called)}  # fmt: skip
+    return [new.get(c, title) for c, title in enumerate(titles)]
 
 
 def _are_named(levels: Sequence[str], numeric: Collection[int]) -> bool:

@@ -140,7 +140,8 @@ def _with_carried_metric(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _begins_with_metric(title: str) -> bool:
     words = title.split()
-    return len(words) > 1 and without_metric(words[0]) == "" and bool(without_metric(title))
+    known = len(words) > 1 and metric_named(words[0]) is not None
+    return known and not without_metric(words[0]) and bool(without_metric(title))
 
 
 def _names_no_data(title: str) -> bool:

@@ -32,6 +32,7 @@ _OVER_ALL = "over the data that other columns are about"  # why a column is not 
 _OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _LEVELS = frozenset({"image", "pixel"})  # of which an AUROC is
+_SHORT = {"px": "pixel", "pix": "pixel", "sp": "image", "img": "image"}  # sp: of samples
 _CLASSES = frozenset({"class", "classes", "digit", "digits", "oneclass", "normal"})
 _RUNS = frozenset({"seed", "seeds", "run", "runs", "fold", "folds", "trial", "trials"})
 _TEST = re.compile(r"(?i)(?<![^\W_])test(?![^\W_])")
@@ -104,7 +105,10 @@ def _require_one_level(roles: Roles) -> None:
     """
     if roles.wide or roles.metric is not None:
         return
-    levels = {c: words_of(what) & _LEVELS for c, (_, what) in roles.measured.items()}
+    levels = {
+        c: {_SHORT.get(word, word) for word in words_of(what)} & _LEVELS
+        for c, (_, what) in roles.measured.items()
+    }
     said = set().union(*levels.values())
     if said != _LEVELS or any(len(words) != 1 for words in levels.values()):
         return

@@ -32,6 +32,9 @@ _CLOSE = re.compile(
 _BARRED = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)  # a line of another table
 _SETTING = re.compile(r"\s*\([^()]*=[^()]*\)")  # F1 (tol=5): 0.29 (P=1.0, R=0.2)
 _BOLD = re.compile(r"\*\*|`")
+_NAMED_PAIRS = re.compile(  # MSP  AUROC=0.91 FPR95=0.39, KNN: AUROC 0.91
+    r"\s*(?:[-*+•]\s+)?([^\W\d][^:=|]{0,40}?)\s*(?:\s{2,}|:\s|\t|\|)\s*([^\W\d][\w@]{1,20}\s?[:=].*)"
+)
 _SAID = re.compile(r"([^\W\d_]\w{1,20})\s*[:=]\s*(\S.*)")  # Method: MSP
 _OF_TRAINING = frozenset({"epoch", "epochs", "step", "steps", "iter", "iteration", "loss", "lr"})
 _ERRORS = re.compile(r"(?i)(?:errors?|misclassifications?|failures?) detection")  # of ID data
@@ -156,6 +159,7 @@ def _all_blocks(lines: Sequence[str]) -> list[_Block]:
     blank = 0
     for line in lines:
         pairs = _pairs(line)
+        named, pairs = ("", pairs) if pairs else _named_pairs(line)
         blank = 0 if line.strip() else blank + 1
         if blank == _APART and is_open:
             is_open, said = False, []
@@ -164,9 +168,16 @@ def _all_blocks(lines: Sequence[str]) -> list[_Block]:
         elif not pairs and _says(line):
             said = [] if is_open else said
             is_open = False
-            if not (is_fenced and re.search(r"[:=#]", line)):  # settings, comments
-                said.append(line.strip(" \t#*=-:"))
+            bare = line.strip(" \t#*=-:")
+            is_ruled = line.strip().startswith("==")  # === seed 0 ===
+            if not is_fenced or is_ruled or not re.search(r"[:=#]", line):  # settings, comments
+                said.append(bare)
         if not pairs:
+            continue
+        if named:
+            outer = said[-1] if said else outer
+            blocks.append(_Block(named, outer, dict(pairs), 1))
+            is_open = False
             continue
         if not is_open or any(key in blocks[-1].pairs for key, _ in pairs):
             outer = said[-2] if len(said) > 1 and said[-2] else outer
@@ -193,6 +204,18 @@ def _pairs(line: str) -> list[tuple[str, str]]:
     pairs = [pair for match in found if match for pair in _apart(match[1], match[2])]
     numbers = [value for key, value in pairs if _is_number(value) and key.count(" ") < _MOST_WORDS]
     return pairs if pairs and len(numbers) == len(pairs) and all(found) else []
+
+
+def _named_pairs(line: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the name before the keys and numbers of a line, all of which are metrics.
+
+    >>> _named_pairs("Energy   AUROC=0.92 FPR95=0.33")
+    ('Energy', [('AUROC', '0.92'), ('FPR95', '0.33')])
+    """
+    found = _NAMED_PAIRS.fullmatch(line) if len(line) <= _LONGEST else None
+    pairs = _pairs(found[2]) if found else []
+    known = len(pairs) >= _FEWEST and all(metric_named(key) is not None for key, _ in pairs)
+    return (found[1].strip(), pairs) if found and known else ("", [])
 
 
 def _with_number(line: str) -> str:
@@ -240,7 +263,8 @@ def _labels(blocks: Sequence[_Block]) -> dict[str, list[str]]:
     labels = {title: names} if title else {}
     if several:
         about, texts = _label(outer)
-        labels |= {about: texts} if about == _DATA and title != _DATA else _keyed(outer)
+        known = about != title and (about == _DATA or about in TITLES)
+        labels |= {about: texts} if known else _keyed(outer)
     return of_all | labels
 
 

@@ -60,8 +60,8 @@ def _is_number(line: str) -> bool:
 def _table(runs: Sequence[_Run]) -> tuple[Rows, list[str], int] | None:
     """Return the rows of the table that begins here, the texts above it, and how many runs it is.
 
-    A text of one line begins a row, with a heading above it where it has two; one that is long
-    enough for titles begins the next table.
+    A text of one line begins a row; below two lines of titles, which are counted by their metrics,
+    a heading may stand above it. One that is long enough for titles begins the next table.
     """
     if runs[0].are_numbers or len(runs) < 4:
         return None
@@ -81,7 +81,8 @@ def _table(runs: Sequence[_Run]) -> tuple[Rows, list[str], int] | None:
         if used and len(names) > max(width, 2):  # titles and a name: the next table
             break
         headings, name = names[:-1], names[-1]
-        if len(headings) > 1 or len(numbers.lines) != width - 1 or len(name) > _LONGEST_NAME:
+        whole = len(numbers.lines) == width - 1 and len(name) <= _LONGEST_NAME
+        if not whole or len(headings) > len(header) - 1:
             return None
         rows += [[heading, *[""] * (width - 1)] for heading in headings]
         rows.append([name, *numbers.lines])

@@ -133,6 +133,7 @@ def _cut(
 ) -> _Block | None:
     """Return the most lines with the same number of cells; single texts may stand between."""
     cells = [_without_crosses(split(line)) for line in lines]
+    cells = _with_first_cells(cells, lines) if split is _by_spaces else cells
     widths = Counter(len(row) for row in cells if len(row) > 1)
     if not widths:
         return None
@@ -147,6 +148,29 @@ def _cut(
         return None  # columns that stand close together: a cut here would shift all titles
     header = _header_above(cells[: first + 1], lines, width) if split is _by_spaces else []
     return _Block(first - len(header), last, len(whole), [*header, *inside])
+
+
+def _with_first_cells(cells: Rows, lines: Sequence[str]) -> Rows:
+    """Complete aligned lines without a first cell, or with too little space behind it.
+
+    Where the second column begins, the line with most cells says.
+    """
+    longest = max(range(len(cells)), key=lambda n: len(cells[n]))
+    width = len(cells[longest])
+    indented = [n for n, line in enumerate(lines) if line[:1] == " " and len(cells[n]) == width - 1]
+    if width < 3 or not indented or lines[longest][:1] == " ":
+        return cells
+    start = lines[longest].find(cells[longest][1])
+    whole = [list(row) for row in cells]
+    for number, line in enumerate(lines):
+        if len(cells[number]) != width - 1 or len(line) <= start > 1:
+            continue
+        if not line[:start].strip():
+            whole[number].insert(0, "")
+        elif line[start - 1] == " " != line[start]:
+            first = line[:start].strip()
+            whole[number][:1] = [first, cells[number][0].removeprefix(first).strip()]
+    return whole
 
 
 def _without_crosses(row: list[str]) -> list[str]:

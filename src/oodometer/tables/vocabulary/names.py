@@ -163,7 +163,7 @@ _SETTING_WORDS = frozenset(
 # Words that say which of several metrics, not on which data set.
 _SPLITS = frozenset(
     {"train", "training", "val", "valid", "validation", "dev", "testing", "image", "pixel", "i",
-     "p", "imagelevel", "pixellevel", "level"}
+     "p", "imagelevel", "pixellevel", "level", "px", "sp", "img", "pix"}
 )  # fmt: skip
 _QUALIFIERS = _SPLITS | frozenset(
     {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",
