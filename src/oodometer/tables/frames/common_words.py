@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.frames.headers import KNOWN_TITLES
-from oodometer.tables.vocabulary.names import ID_TITLES, REPEAT_TITLES
+from oodometer.tables.vocabulary.titles import ID_TITLES, REPEAT_TITLES
 
 _ID = "ID"  # title of what headings call so
 

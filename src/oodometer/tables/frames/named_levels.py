@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from oodometer.factors import plain
 from oodometer.tables.cells import Rows
 from oodometer.tables.frames.headers import header_columns
-from oodometer.tables.vocabulary.names import DETECTOR_TITLES, MODEL_TITLES, OOD_TITLES
+from oodometer.tables.vocabulary.titles import DETECTOR_TITLES, MODEL_TITLES, OOD_TITLES
 
 _METRIC = frozenset({"metric", "metrics", "measure", "score"})
 _NAMES = "name"  # title of what lines are, where no other cell says it

@@ -12,7 +12,8 @@ from oodometer.tables.frames.headers import KNOWN_TITLES, OF_SETS
 from oodometer.tables.pages.markdown import CAPTIONED
 from oodometer.tables.pages.outline import CAPTION, Outline, PageTable
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import MODEL_TITLES, is_average
+from oodometer.tables.vocabulary.statistics import is_average
+from oodometer.tables.vocabulary.titles import MODEL_TITLES
 
 _LONGEST_NAME = 80  # characters; more is prose
 _MOST_COLUMNS = 30
