@@ -44,6 +44,9 @@ _REMARK = re.compile(
     r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])]|[←⬅].*)$",
     re.IGNORECASE,
 )
+_SAID_BEFORE = re.compile(  # (model with 5 frames): 82.4
+    r"^(?:\((?=[^()]*[^\W\d_])[^()]{1,80}\)|`[^`]{1,80}`)\s*:\s*(?=\S)"
+)
 _DRESS = "*_"  # around what is bold
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"
@@ -89,12 +92,13 @@ def is_gap(text: str) -> bool:
     >>> [is_gap(text) for text in ("", " n/a ", "–", "0")]
     [True, True, True, False]
     """
-    bare = text.strip()
-    if bare.strip("*\\${} ").casefold() in _GAPS or bare.casefold() in _GAPS:
+    bare = _SAID_BEFORE.sub("", text.strip())
+    if bare.strip("*\\${} _").casefold() in _GAPS or bare.casefold() in _GAPS:
         return True
     spaceless = bare.casefold().replace(" ", "")
-    known = spaceless in _GAPS or _FORMULA_ERROR.fullmatch(bare) or _NO_MEAN.fullmatch(bare)
-    return bool(known or _EXPLAINED.fullmatch(bare))
+    known = spaceless in _GAPS or _GAPS.issuperset(spaceless.split("/"))  # --- / ---
+    known |= bool(_FORMULA_ERROR.fullmatch(bare) or _NO_MEAN.fullmatch(bare))
+    return known or bool(_EXPLAINED.fullmatch(bare))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -126,7 +130,7 @@ def _read(text: str) -> Cell | None:
         return Cell(float(text))
     if len(text) > _LONGEST:
         return None
-    text = _NUMPY.sub(r"\1", text)
+    text = _SAID_BEFORE.sub("", _NUMPY.sub(r"\1", text))
     if text[:1] in ABOUT and (found := _RANGE.fullmatch(text)):
         return _middle(found)
     text = _lowered(_NO_SPREAD.sub("", text.translate(_WIDE).strip()))

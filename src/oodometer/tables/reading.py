@@ -31,6 +31,7 @@ from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
     require_alike,
     require_one_form,
+    settle_digits,
     settle_overall,
 )
 from oodometer.tables.guessing.columns import guess
@@ -122,6 +123,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = _of_one_detector(frame, roles, stem, notes)
     frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
+    settle_digits(roles, table.about)
     require_alike(frame, roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)

@@ -22,7 +22,7 @@ from oodometer.tables.found import Found
 from oodometer.tables.frames.grid import Grid, read_grid
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
-from oodometer.tables.pages.logged import logged_tables, mixed_logs, named_lines
+from oodometer.tables.pages.logged import logged_tables, logs_beside, mixed_logs, named_lines
 from oodometer.tables.pages.stacked import stacked_tables
 from oodometer.tables.pages.text import is_page, text_tables
 
@@ -84,7 +84,8 @@ def read_file(path: Path) -> dict[str, Table]:
 
 def _of_text(text: str, file: Path, wanted: str) -> Table:
     """Read the tables of a page, or a text that is nothing but a table."""
-    tables = find_tables(text) or logged_tables(text)
+    tables = find_tables(text)
+    tables = [*tables, *logs_beside(text)] if tables else logged_tables(text)
     tables = tables or (text_tables(text) if is_page(text) else []) or mixed_logs(text)
     tables = tables or named_lines(text)
     if not tables:

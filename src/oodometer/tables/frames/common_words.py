@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.frames.headers import KNOWN_TITLES
-from oodometer.tables.vocabulary.titles import REPEAT_TITLES
+from oodometer.tables.vocabulary.titles import ID_TITLES, REPEAT_TITLES
+
+_ID = "ID"  # title of what headings call so
 
 
 def without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
@@ -16,6 +18,8 @@ def without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
     ('Seed', ['0', '1'])
     >>> without_common_words(["Results on CIFAR-10", "Results on SVHN"])
     ('', ['CIFAR-10', 'SVHN'])
+    >>> without_common_words(["Leaves as ID", "Wings as ID"])
+    ('ID', ['Leaves', 'Wings'])
     """
     words = [text.split() for text in texts]
     given = [row for row in words if row]
@@ -24,6 +28,9 @@ def without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
     if any(text.count("(") != text.count(")") for text in _cut(words, first, last)):
         first = last = 0
     bare = _cut(words, first, last)
+    end = plain("".join(given[0][len(given[0]) - last :])).removeprefix("as").removesuffix("data")
+    if end in ID_TITLES:
+        return _ID, bare
     start = given[0][:first]
     title = " ".join(start).rstrip(" :=–—-")
     if start and (start[-1].endswith((":", "=")) or plain(title) in {*KNOWN_TITLES, *TITLES}):

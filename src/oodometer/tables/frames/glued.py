@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.guessing.roles import PARTS, Roles, option
+from oodometer.tables.guessing.roles import Roles, option, parts_of
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.names import is_detector, is_model, is_surely_detector
@@ -128,7 +128,7 @@ def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
 
 def _columns_in(said: str) -> set[str]:
     """Return the columns of which the user says what they are."""
-    return {part.partition("=")[2].strip() for part in PARTS.split(said)}
+    return {part.partition("=")[2].strip() for part in parts_of(said)}
 
 
 def _are_of_detectors(others: Sequence[str], detectors: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from oodometer.errors import UserError
@@ -18,8 +18,10 @@ from oodometer.tables.frames.headers import (
     knows_titles,
     names_the_index,
     under_headings,
+    with_arrows,
     with_carried,
 )
+from oodometer.tables.frames.named_levels import with_named_levels
 from oodometer.tables.frames.parts import side_by_side
 from oodometer.tables.frames.sections import is_heading, padded, with_bases, with_sections
 from oodometer.tables.pages.latex import latex_captions
@@ -50,7 +52,9 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     rows = [row for row in rows if any(row)]
     width = _usual_width(rows, where)
     about += _words(row for n, row in enumerate(rows) if _is_comment(rows, n, width))
-    rows = under_headings(rows, width)
+    if _is_entitled(rows, width):
+        about += f" {rows.pop(0)[0]}"
+    rows = under_headings(with_arrows(rows), width)
     rows = [row for n, row in enumerate(rows) if not _is_comment(rows, n, width)]
     if len(rows) > 1 and len(rows[0]) == width - 1 and numbered(rows[1:]):
         rows[0] = ["", *rows[0]]
@@ -71,9 +75,12 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
         numeric = _numeric_columns(rows[depth - 1 :], width)
         titles, depth = _header(rows, numeric, width)
     body = _below(rows, depth, notes)
-    joined = side_by_side(titles, body, numeric, width, notes)
+    joined = with_named_levels(titles, rows[:depth], body, numeric, notes)
+    if joined[1] is body:
+        joined = side_by_side(joined[0], body, numeric, width, notes)
+    titles = joined[0]
     if joined[1] is not body:
-        titles, body = joined
+        body = joined[1]
         width = len(titles)
         numeric = _numeric_columns([titles, *body], width)
     _require_width(body, start + depth + 1, width, where)
@@ -153,6 +160,14 @@ def _has_gaps(rows: Rows, column: int) -> bool:
 
 def _has_doubles(rows: Rows) -> bool:
     return len(set(map(tuple, rows))) < len(rows)
+
+
+def _is_entitled(rows: Rows, width: int) -> bool:
+    """Whether the first line is a title of the whole table, above those of its columns."""
+    if width < 3 or any(rows[0][1:]) or len(rows[0]) not in (1, width):
+        return False
+    below = takewhile(lambda row: not any(map(holds_numbers, row)), rows[1 : MOST_HEADER_LINES + 2])
+    return any(len(row) == width and all((row[0], *row[-1:])) for row in below)
 
 
 def _usual_width(rows: Rows, where: str) -> int:
@@ -275,4 +290,4 @@ def _is_remark(row: Sequence[str], numeric: Collection[int], width: int) -> bool
 
 
 def _has_number(row: Sequence[str], numeric: Collection[int]) -> bool:
-    return any(column < len(row) and read_cell(row[column]) is not None for column in numeric)
+    return any(column < len(row) and holds_numbers(row[column]) for column in numeric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
@@ -18,6 +19,8 @@ from oodometer.tables.vocabulary.titles import (
     REPEAT_TITLES,
 )
 
+OF_SETS = re.compile(r"(?:ood|test|outofdistribution|outlier)?(?:data)?sets?")  # above their names
+_ARROWS = ("↑", "↓", "(↑)", "(↓)")
 _DASHES = ("-", "--", "–", "—")  # gaps
 MOST_HEADER_LINES = 3  # at most: groups of groups of columns
 KNOWN_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
@@ -32,6 +35,19 @@ def knows_titles(row: Sequence[str], least: int = 2) -> bool:
     """Whether a line is like a header: titles of roles or metrics, and no number."""
     known = sum(plain(cell) in KNOWN_TITLES or metric_named(cell) is not None for cell in row)
     return known >= least and not any(map(read_cell, row))
+
+
+def with_arrows(rows: Rows) -> Rows:
+    """Write a line of arrows below titles behind these; all else in it comes from above."""
+    for number in range(1, min(MOST_HEADER_LINES + 2, len(rows))):
+        above, row = rows[number - 1], rows[number]
+        if len(row) != len(above) or sum(cell in _ARROWS for cell in row) < 2:
+            continue
+        if all(cell in ("", *_ARROWS, title) for cell, title in zip(row, above, strict=True)):
+            pairs = zip(above, row, strict=True)
+            whole = [f"{t} {cell}".strip() if cell in _ARROWS else t for t, cell in pairs]
+            return [*rows[: number - 1], whole, *rows[number + 1 :]]
+    return rows
 
 
 def is_turned(rows: Rows, width: int) -> bool:
@@ -153,7 +169,7 @@ def names_the_index(row: Sequence[str]) -> bool:
 
 def joined_titles(header: Rows, numeric: Collection[int], width: int) -> list[str]:
     """Join the lines of a header; a title above several columns belongs to all of them."""
-    columns = _header_columns(header, set(numeric), width)
+    columns = header_columns(header, set(numeric), width)
     empty = [
         level
         for level in range(len(header) if len(header) > 1 else 0)
@@ -164,6 +180,7 @@ def joined_titles(header: Rows, numeric: Collection[int], width: int) -> list[st
     titles = []
     for column, cells in enumerate(columns):
         words = [cell for cell in cells if cell]
+        words = [w for w in words if not OF_SETS.fullmatch(plain(w))] or words
         title = " ".join(dict.fromkeys(words)) if column in numeric else (words or [""])[-1]
         titles.append(title or f"column {column + 1}")
     return titles
@@ -198,7 +215,7 @@ def with_carried(titles: Sequence[str]) -> list[str]:
     return whole
 
 
-def _header_columns(header: Rows, results: Collection[int], width: int) -> list[list[str]]:
+def header_columns(header: Rows, results: Collection[int], width: int) -> list[list[str]]:
     """Return the cells of a header, column by column; above results they fill their group."""
     groups = [""] * len(header)  # what stands above the present column, level by level
     counting = [

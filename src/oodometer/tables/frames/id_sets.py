@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.statistics import is_average
+from oodometer.tables.vocabulary.statistics import INSIDE, is_average
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +21,11 @@ _ID = "id"  # title of the column that the sets become
 _MARKED = re.compile(
     r"(?:in[- ]?distribution(?:\s+data(?:\s?sets?)?)?|id(?:\s+data(?:\s?sets?)?)?|trained\s+on)"
     r"\s*[:=]?\s+(?P<rest>\S.*)",
+    re.IGNORECASE,
+)
+_MARKED_BEHIND = re.compile(  # CIFAR-10 (ID) SVHN
+    r"(?P<id>[^()]*\S)\s*\(\s*(?:in[- ]?dist(?:ribution|\.)?|id|ind)(?:\s+data(?:\s?set)?)?\s*\)"
+    r"\s*(?P<rest>\S.*)",
     re.IGNORECASE,
 )
 _AGAINST = re.compile(r"(?P<id>\S.*?)\s*(?:\bvs\b\.?|→|->|⇒)\s*(?P<rest>\S.*)", re.IGNORECASE)
@@ -62,7 +68,7 @@ def _parted(titles: Sequence[str]) -> _Parted:
     >>> _parted(["CIFAR-10 vs SVHN", "CIFAR-100 vs SVHN"])["CIFAR-10 vs SVHN"]
     ('CIFAR-10', 'SVHN')
     """
-    for way in (_by_mark, _by_sign, _by_groups):
+    for way in (_by_mark, _by_mark_behind, _by_sign, _by_groups):
         parted = way(titles)
         pairs = Counter(parted.values())
         if len({name for name, _ in pairs}) >= _FEWEST and max(pairs.values()) == 1:
@@ -86,6 +92,12 @@ def _by_mark(titles: Sequence[str]) -> _Parted:
     return parted
 
 
+def _by_mark_behind(titles: Sequence[str]) -> _Parted:
+    """Part "CIFAR-10 (ID) SVHN AUROC" into CIFAR-10 and SVHN AUROC."""
+    found = {title: _MARKED_BEHIND.fullmatch(title) for title in titles}
+    return {title: (match["id"], match["rest"]) for title, match in found.items() if match}
+
+
 def _by_sign(titles: Sequence[str]) -> _Parted:
     """Part "CIFAR-10 vs SVHN AUROC" into CIFAR-10 and SVHN AUROC."""
     found = {title: _AGAINST.fullmatch(title) for title in titles}
@@ -101,14 +113,19 @@ def _by_groups(titles: Sequence[str]) -> _Parted:
     parted: _Parted = {}
     for title in titles:
         name, rest = _leading_set(title)
-        what = without_metric(rest) if metric_named(rest) is not None else rest
-        if name and (not what or _is_outliers(what)):
+        what = _data_in(rest)
+        if name and (not what or _is_outliers(what) or plain(what) in INSIDE):
             parted[title] = name, rest
     of: dict[str, set[str]] = {}
     for name, rest in parted.values():
         of.setdefault(rest, set()).add(name)
-    below = {r: n for r, n in of.items() if _is_outliers(without_metric(r) or r)}
+    below = {r: n for r, n in of.items() if _is_outliers(_data_in(r) or r)}
     return parted if below and max(map(len, below.values())) >= _FEWEST else {}
+
+
+def _data_in(title: str) -> str:
+    """Return what a title names beside a metric; Near-OOD names none."""
+    return without_metric(title) if metric_named(title) is not None else title
 
 
 def _is_outliers(what: str) -> bool:

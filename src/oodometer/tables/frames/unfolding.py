@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, PARTS
+from oodometer.tables.frames.odd_cells import with_plain_cells
+from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, parts_of
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.statistics import MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
 from oodometer.tables.vocabulary.titles import INCIDENTAL
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
 _METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
-# AUROC ↑ / FPR95 ↓ in a heading
-_PAIR = re.compile(r"([\w@%.\-]+)\s?[↑↓]?\s?/\s?([\w@%.\-]*[\w%])")
+# AUROC ↑ / FPR95 ↓ / AUPR ↑ in a heading
+_SEVERAL = re.compile(r"[\w@%.\-]{1,40}(?:\s?[↑↓]?\s?/\s?[\w@%.\-]{0,40}[\w%])+")
 _STATED = re.compile(  # (mean / std), μ ↓ / Var ↓
     r"[($]*\s*(?:\\?mu|μ|mean|avg)\s*[↑↓]?\s*/\s*(var(?:iance)?|std|sd|stdev|σ)\s*[↑↓]?[)$]*", re.I
 )
@@ -43,6 +44,7 @@ def unfolded(
     says it: `pairs`, such as FPR95/AUROC. Columns that are ignored as `said` stay as they are.
     """
     ignored = _ignored_in(said)
+    frame = with_plain_cells(frame, notes)
     frame = _with_metrics(_split_searches(frame, notes), about, pairs, ignored)
     frame = _split_pairs(_with_spreads(frame, notes), notes, ignored)
     frame = _split_keys(_split_tuples(frame, notes), notes)
@@ -51,7 +53,7 @@ def unfolded(
 
 def _ignored_in(said: str) -> set[str]:
     """Return the columns that the user says to ignore."""
-    parts = ([piece.strip() for piece in part.partition("=")] for part in PARTS.split(said))
+    parts = ([piece.strip() for piece in part.partition("=")] for part in parts_of(said))
     return {column for role, _, column in parts if role == IGNORED}
 
 
@@ -78,8 +80,8 @@ def _with_metrics(
     frame: pd.DataFrame, about: str, pairs: str, ignored: Collection[str]
 ) -> pd.DataFrame:
     """Add to the titles of pairs of numbers what the text above, or the user, calls them."""
-    found = (m for m in _PAIR.finditer(about) if _are_metrics("/".join(m.groups())))
-    said = pairs or next((f"{match[1]}/{match[2]}" for match in found), "")
+    found = (re.sub(r"[\s↑↓]", "", match[0]) for match in _SEVERAL.finditer(about))
+    said = pairs or next(filter(_are_metrics, found), "")
     named = any(metric_named(title) is not None for title in map(str, frame.columns))
     if not said or (named and not pairs):
         return frame

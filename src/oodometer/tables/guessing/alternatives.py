@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell
-from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly
+from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
@@ -34,6 +34,9 @@ _OVER_ALL = "over the data that other columns are about"  # why a column is not 
 _OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _LEVELS = frozenset({"image", "pixel"})  # of which an AUROC is
+_SHORT = {"px": "pixel", "pix": "pixel", "sp": "image", "img": "image"}  # sp: of samples
+_CLASSES = frozenset({"class", "classes", "digit", "digits", "oneclass", "normal"})
+_RUNS = frozenset({"seed", "seeds", "run", "runs", "fold", "folds", "trial", "trials"})
 _TEST = re.compile(r"(?i)(?<![^\W_])test(?![^\W_])")
 _OF_CLASSIFIERS = frozenset(
     {"accuracy", "balanced accuracy", "error rate", "loss", "NLL", "calibration error",
@@ -114,7 +117,10 @@ def _require_one_level(roles: Roles) -> None:
     """
     if roles.wide or roles.metric is not None:
         return
-    levels = {c: words_of(what) & _LEVELS for c, (_, what) in roles.measured.items()}
+    levels = {
+        c: {_SHORT.get(word, word) for word in words_of(what)} & _LEVELS
+        for c, (_, what) in roles.measured.items()
+    }
     said = set().union(*levels.values())
     if said != _LEVELS or any(len(words) != 1 for words in levels.values()):
         return
@@ -125,6 +131,24 @@ def _require_one_level(roles: Roles) -> None:
         f"'{images[0]}' and '{pixels[0]}' are results of different tasks: if those of images "
         f"count, use {options[0]}; if those of pixels do, {options[1]}."
     )
+
+
+def settle_digits(roles: Roles, about: str) -> None:
+    """Say what columns called 0 to 9 are, or ask: the classes of digits, or repeated runs.
+
+    In one-class classification, models of its own are trained for each class.
+    """
+    if roles.wide or roles.detector is None or [*map(str, range(10))] != wide_names(roles):
+        return
+    words = words_of(about)
+    if words & _CLASSES:
+        roles.wide = roles.sets = "id"
+    elif not words & _RUNS:
+        raise UserError(
+            "Columns are called 0 to 9: are these classes, each with models of its own "
+            f"({roles.option(id=ALL)}), repeated runs ({roles.option(repeat=ALL)}) or conditions "
+            f"({roles.option(condition=ALL)})?"
+        )
 
 
 def require_two_sided(ordered: Sequence[str], results: Mapping[str, Results], roles: Roles) -> None:

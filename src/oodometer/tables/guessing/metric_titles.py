@@ -29,7 +29,7 @@ _AT_THRESHOLD = frozenset(
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _OF_OVERLAP = frozenset({"IoU", "Hausdorff distance", "pixel accuracy", "Dice"})
-_CLASS = re.compile(r"(?i)^class[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
+_CLASS = re.compile(r"(?i)^class(?!ifi)[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _BESIDE = re.compile(r"(?i)(?:^|[\W_])(?:ap|aa|dice)(?:$|[\W_])")  # metrics beside certain others

@@ -31,7 +31,7 @@ COLUMNS = "\0columns"  # instead of a column: the titles of those with results
 UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
-PARTS = re.compile(r",(?=\s*[\w/@.-]+\s*=)|,\s*$")  # titles may hold commas
+_PARTS = re.compile(r",(?=\s*[\w/@.-]+\s*=)|,\s*$")  # titles may hold commas
 _PAIRS = re.compile(r"[\w@.-]+(?:/[\w@.-]+)+\s*=\s*\*")  # MSE/MAE=*, ROC-AUC/FPR@95=*
 
 
@@ -93,7 +93,7 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
     """
     allowed = [*SINGLE, *MANY, *(name.replace(" ", "_") for name in MEASURES)]
     chosen: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in PARTS.split(text))):
+    for part in parts_of(text):
         role, equals, column = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise UserError(f"--columns takes role=column, such as detector=Method; got '{part}'.")
@@ -115,6 +115,29 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             raise UserError(f"--columns names two columns as {role}.")
         chosen[column] = role if measure is None else measure.name
     return chosen
+
+
+def parts_of(text: str) -> list[str]:
+    """Part what the user says of columns; what follows a comma in a title begins no role.
+
+    >>> parts_of("detector=Model, higher=Robust accuracy, ε = 8/255")
+    ['detector=Model', 'higher=Robust accuracy, ε = 8/255']
+    """
+    parts: list[str] = []
+    for part in _PARTS.split(text):
+        role = part.partition("=")[0].strip()
+        if parts and "=" in part and not _may_be_role(role):
+            parts[-1] = f"{parts[-1]},{part}".rstrip()
+        else:
+            parts.append(part.strip())
+    return [part for part in parts if part]
+
+
+def _may_be_role(name: str) -> bool:
+    """Whether a word is a role, or close to one: a slip is refused by its name."""
+    known = (*SINGLE, *MANY)
+    is_metric = all(measure_called(part) or part in known for part in name.split("/"))
+    return is_metric or metric_named(name) is not None or nearest(name, known) is not None
 
 
 def _others(pattern: str, frame: pd.DataFrame) -> list[str]:
@@ -143,7 +166,7 @@ def parted_pairs(text: str) -> tuple[str, str]:
     >>> parted_pairs("higher/ignore=*")
     ('higher/ignore', 'higher=*')
     """
-    parts = [part.strip() for part in PARTS.split(text)]
+    parts = parts_of(text)
     named = [part for part in parts if _PAIRS.fullmatch(part)]
     if not named:
         return "", text
@@ -186,7 +209,7 @@ def role_of(metric: str) -> str:
 
 def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
     """Join the columns that ``detector=Training+Method`` names into one of that title."""
-    for part in PARTS.split(text):
+    for part in parts_of(text):
         name = part.partition("=")[2].strip()
         if "+" not in name or titles.get(name, name) in frame.columns:
             continue
@@ -217,8 +240,8 @@ def option(said: str = "", /, **chosen: str) -> str:
     """
     taken = {(column, column == ALL and role in WIDE) for role, column in chosen.items()}
     kept = [
-        part.strip()
-        for part in PARTS.split(said)
+        part
+        for part in parts_of(said)
         if (pair := [piece.strip() for piece in part.partition("=")])[2]
         and ("/" in pair[0] or (pair[2], pair[2] == ALL and pair[0] in WIDE) not in taken)
         and not (pair[0] in SINGLE and pair[0] in chosen)

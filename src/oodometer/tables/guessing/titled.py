@@ -220,7 +220,7 @@ def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
         rest = " ".join(word for word in words if not is_qualifier(word, of_sets=of_sets))
         if form and rest:
             parts[metric, what] = f"{form} {metric}", rest
-    forms = Counter(rest for _, rest in parts.values())
+    forms = Counter((metric, rest) for (metric, _), (_, rest) in parts.items())
     if max(forms.values(), default=0) < 2:
         _forget_form(roles, spreads, parts)
         return

@@ -122,6 +122,10 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
         quantiles = [c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)]
         roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
         measured = [c for c in measured if c not in quantiles]
+    stems = {MEAN_AND_SPREAD.sub("", c).strip() for c in measured}
+    others = [c for c in measured if _stem_of_statistic(c) in stems]
+    roles.ignored |= dict.fromkeys(others, OTHER_STATISTIC)
+    measured = [c for c in measured if c not in others]
     reported = [c for c in measured if _REPORTED.fullmatch(plain(c))]
     if len(measured) - len(reported) > 2:
         roles.ignored |= dict.fromkeys(reported, "as others report it")
@@ -134,6 +138,12 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
         raise mean_of_one(means[0], *(c for c in measured if c not in means))
     roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
     return [column for column in measured if column not in means]
+
+
+def _stem_of_statistic(title: str) -> str | None:
+    """Return what stands before a word such as range, which a mean beside it is called, too."""
+    stem, _, last = title.rpartition(" ")
+    return stem if stem and plain(last) in OTHER_STATISTICS else None
 
 
 def _is_beside_one(column: str, measured: Sequence[str]) -> bool:

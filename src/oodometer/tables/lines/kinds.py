@@ -12,7 +12,7 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.likeness import are_numbers, mostly
-from oodometer.tables.guessing.roles import SECTION, Roles
+from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
@@ -76,7 +76,7 @@ def _is_assumed(title: str, levels: list[str]) -> bool:
     said = plain(title) in _KNOWN or mentions_setting(title) or bool(words & _CHOICES)
     if words & _DISTURBANCES and not words & _OF_TRAINING and plain(title) not in _KNOWN:
         said = False  # of the training data, or of those that the same model is tested on
-    if said or title.endswith(SECTION):
+    if said:
         return False
     named = any(mostly(levels, test) for test in (is_model, is_detector))
     return by_title(title, levels).kind == "condition" and not named

@@ -43,6 +43,11 @@ _GAIN = re.compile(
     rf"(?<=[\d}}%$)])\s*\$?\s*(?:\\[,;!:]\s*)*(?:(?:[_^]{_OPENED}|(?=[{{(\\]){_OPENED})([+\-−↑↓▲▼])|([+↑↓▲▼]))"
     r"[\s$}]*(\d[\d.]*\s*\\?%?)[\s$)}]*$"
 )
+# A command of the paper with two numbers: \metric{0.91}{0.40}, \meanstd{91.2}{0.3}.
+_TWO = re.compile(
+    r"\\(?!frac|multi)([a-zA-Z]+)\s*\{\s*(\d*\.?\d+\s*\\?%?)\s*\}\s*\{\s*(\d*\.?\d+\s*\\?%?)\s*\}"
+)
+_SPREAD = re.compile(r"std|sd|pm|err|unc|var", re.IGNORECASE)
 _MATH = re.compile(r"\$[^$]*\$")
 _WITHIN_NUMBER = re.compile(r"(?<=[\d.])\s+(?=\d)")
 _ARROW = re.compile(r"\\(?:(up|down)arrow|(blacktriangle(?:down)?))(?![a-zA-Z])")
@@ -152,11 +157,13 @@ def _filled(spans: list[list[Span]]) -> list[list[Span]]:
         for column, cell in zip(_starts(row), row, strict=True):
             step = 1 if cell.lines > 0 else -1
             for line in range(number + step, number + cell.lines, step):
-                place = starts[line].get(column) if 0 <= line < len(spans) else None
-                if place is None:
+                inside = starts[line] if 0 <= line < len(spans) else {}
+                if column not in inside:
                     break
-                if not spans[line][place].text:
-                    filled[line][place] = replace(spans[line][place], text=cell.text)
+                covered = range(column, column + cell.columns)
+                for place in (inside[c] for c in covered if c in inside):
+                    if not spans[line][place].text:
+                        filled[line][place] = replace(spans[line][place], text=cell.text)
     return filled
 
 
@@ -175,7 +182,7 @@ def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:
     if "$" in cell:  # where spaces are not shown
         cell = _MATH.sub(lambda math: _WITHIN_NUMBER.sub("", math[0]), cell)
     cell = _GAIN.sub(_in_brackets, _ARROW.sub(lambda sign: _arrow(sign[0]), cell))
-    cell = _SECOND.sub(r" ± \1", cell)
+    cell = _TWO.sub(_both, _SECOND.sub(r" ± \1", cell))
     if read_cell(cell) is not None:
         return cell.replace(r"\%", "%")
     known = macros or {}
@@ -194,6 +201,11 @@ def _in_brackets(found: re.Match[str]) -> str:
     sign, number = found[1] or found[2], found[3].strip()
     power = "^" in found[0] and sign in "-−" and "." not in number
     return found[0] if power else f" ({sign}{number})"
+
+
+def _both(found: re.Match[str]) -> str:
+    """Write two numbers of one command as a mean with its spread, if its name says so."""
+    return f"{found[2]} {'±' if _SPREAD.search(found[1]) else '/'} {found[3]}"
 
 
 def _arrow(command: str) -> str:

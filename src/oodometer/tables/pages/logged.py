@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oodometer.factors import TITLES, plain
+from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.cells import Rows, is_gap, read_cell
 from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import Outline, PageTable
@@ -30,7 +30,15 @@ _TABBED = re.compile(r"(?<=[:=])\s*\t\s*|\s*\t\s*(?=\+/-|±)")  # FPR95:\t\t40.1
 _CLOSE = re.compile(
     r"(?<![^\W\d]\d)(?<=[\d%])\s+(?=[^\W\d][\w@]{1,30}\s?[:=])"
 )  # AUROC: 91.2 AUPR_IN: 90.1
+_BARRED = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)  # a line of another table
+_SETTING = re.compile(r"\s*\([^()]*=[^()]*\)")  # F1 (tol=5): 0.29 (P=1.0, R=0.2)
+_BOLD = re.compile(r"\*\*|`")
+_NAMED_PAIRS = re.compile(  # MSP  AUROC=0.91 FPR95=0.39, KNN: AUROC 0.91
+    r"\s*(?:[-*+•]\s+)?([^\W\d][^:=|]{0,40}?)\s*(?:\s{2,}|:\s|\t|\|)\s*([^\W\d][\w@]{1,20}\s?[:=].*)"
+)
 _SAID = re.compile(r"([^\W\d_]\w{1,20})\s*[:=]\s*(\S.*)")  # Method: MSP
+_OF_TRAINING = frozenset({"epoch", "epochs", "step", "steps", "iter", "iteration", "loss", "lr"})
+_ERRORS = re.compile(r"(?i)(?:errors?|misclassifications?|failures?) detection")  # of ID data
 _DETECTION = ("detection", "detecting")
 # Words beside the name of a data set in logs.
 _OF_LOGS = frozenset(
@@ -38,8 +46,11 @@ _OF_LOGS = frozenset(
      "metrics", "inference", "results", "result", "on", "for", "of", "the", "dataset", "datasets",
      "data", "set", "ood", "test", "start", "begin", "running"}
 )  # fmt: skip
+_DATA = "dataset"  # title of what is detected
 _WORD = re.compile(r"[^\W_]")  # some letter or digit
+_PROSE = 80  # characters of what names no table
 _LONGEST = 200  # characters of a line
+_APART = 2  # blank lines that end a block
 _FEWEST = 2  # blocks, and pairs in each
 _MOST_OTHERS = 3  # lines of a log for one with pairs
 _NUMBERED = re.compile(  # epoch 1, Training on subject 3
@@ -68,7 +79,7 @@ class _Block:
 def logged_tables(text: str) -> list[PageTable]:
     """Return the table that the blocks of a log are; none if it is not made of such blocks."""
     blocks = _blocks(text)
-    if len(blocks) < _FEWEST or any(b.pairs.keys() != blocks[0].pairs.keys() for b in blocks):
+    if len(blocks) < _FEWEST or len(_groups(blocks)) > 1:
         return []
     outline = Outline()
     outline.table(_rows(blocks))
@@ -81,18 +92,43 @@ def mixed_logs(text: str) -> list[PageTable]:
     Such are epochs below a summary of them, and runs with a line of their mean.
     """
     blocks = _blocks(text)
-    groups: dict[frozenset[str], list[_Block]] = {}
-    for block in blocks:
-        groups.setdefault(frozenset(block.pairs), []).append(block)
-    many = sum(len(group) for group in groups.values() if len(group) >= _FEWEST)
+    groups = _groups(blocks)
+    many = sum(len(group) for group in groups if len(group) >= _FEWEST)
     covered = sum(block.lines for block in blocks)
     if 2 * many <= len(blocks) or _MOST_OTHERS * covered < sum(
         map(bool, map(str.strip, text.splitlines()))
     ):
         return []
+    return _tables(groups)
+
+
+def logs_beside(text: str) -> list[PageTable]:
+    """Return the tables that blocks of results are on a page which holds other tables, too.
+
+    Histories of training are none: what has epochs or losses is not what a page reports.
+    """
+    blocks = _blocks(_BARRED.sub("", text))
+    groups = [group for group in _groups(blocks) if len(group) >= _FEWEST]
+    return _tables([group for group in groups if not any(map(_is_history, group[0].pairs))])
+
+
+def _is_history(key: str) -> bool:
+    return not _OF_TRAINING.isdisjoint(words_of(key))
+
+
+def _groups(blocks: Sequence[_Block]) -> list[list[_Block]]:
+    """Put blocks with the same keys together, but the detection of errors apart."""
+    groups: dict[tuple[frozenset[str], bool], list[_Block]] = {}
+    for block in blocks:
+        of_errors = any(map(_ERRORS.fullmatch, (block.name, block.outer)))
+        groups.setdefault((frozenset(block.pairs), of_errors), []).append(block)
+    return list(groups.values())
+
+
+def _tables(groups: Sequence[Sequence[_Block]]) -> list[PageTable]:
     outline = Outline()
-    for group in groups.values():
-        several = len({block.name for block in group}) > 1
+    for group in groups:
+        several = len({block.name for block in group}) > 1 and len(group[0].outer) < _PROSE
         outline.say(group[0].outer if several and group[0].outer else group[0].name)
         outline.table(_rows(group))
     return outline.tables
@@ -143,16 +179,28 @@ def _all_blocks(lines: Sequence[str]) -> list[_Block]:
     said = [""]  # the texts above the next block
     outer = ""
     is_open = is_fenced = False
+    blank = 0
     for line in lines:
         pairs = _pairs(line)
+        named, pairs = ("", pairs) if pairs else _named_pairs(line)
+        blank = 0 if line.strip() else blank + 1
+        if blank == _APART and is_open:
+            is_open, said = False, []
         if line.lstrip().startswith("```"):
             is_fenced = not is_fenced
         elif not pairs and _says(line):
             said = [] if is_open else said
             is_open = False
-            if not (is_fenced and re.search(r"[:=#]", line)):  # settings, comments
-                said.append(line.strip(" \t#*=-:"))
+            bare = line.strip(" \t#*=-:")
+            is_ruled = line.strip().startswith("==")  # === seed 0 ===
+            if not is_fenced or is_ruled or not re.search(r"[:=#]", line):  # settings, comments
+                said.append(bare)
         if not pairs:
+            continue
+        if named:
+            outer = said[-1] if said else outer
+            blocks.append(_Block(named, outer, dict(pairs), 1))
+            is_open = False
             continue
         if not is_open or any(key in blocks[-1].pairs for key, _ in pairs):
             outer = said[-2] if len(said) > 1 and said[-2] else outer
@@ -172,12 +220,25 @@ def _pairs(line: str) -> list[tuple[str, str]]:
     """Return the keys and numbers of a line that holds nothing else."""
     if len(line) > _LONGEST or not _may_hold_pairs(line):
         return []
-    line = _CLOSE.sub("; ", _TABBED.sub(" ", _BULLET.sub("", line).strip()))
+    line = _BOLD.sub("", _BULLET.sub("", line).strip())
+    line = _CLOSE.sub("; ", _TABBED.sub(" ", _SETTING.sub("", line)))
     parts = [part for part in _BETWEEN.split(_with_number(line)) if part]
     found = [_PAIR.fullmatch(part) or _COUNTED.fullmatch(part) for part in parts]
     pairs = [pair for match in found if match for pair in _apart(match[1], match[2])]
     numbers = [value for key, value in pairs if _is_number(value) and key.count(" ") < _MOST_WORDS]
     return pairs if pairs and len(numbers) == len(pairs) and all(found) else []
+
+
+def _named_pairs(line: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the name before the keys and numbers of a line, all of which are metrics.
+
+    >>> _named_pairs("Energy   AUROC=0.92 FPR95=0.33")
+    ('Energy', [('AUROC', '0.92'), ('FPR95', '0.33')])
+    """
+    found = _NAMED_PAIRS.fullmatch(line) if len(line) <= _LONGEST else None
+    pairs = _pairs(found[2]) if found else []
+    known = len(pairs) >= _FEWEST and all(metric_named(key) is not None for key, _ in pairs)
+    return (found[1].strip(), pairs) if found and known else ("", [])
 
 
 def _with_number(line: str) -> str:
@@ -221,12 +282,22 @@ def _labels(blocks: Sequence[_Block]) -> dict[str, list[str]]:
         if _METHOD.fullmatch(inner[0]) and plain(inner[0]) not in _OF_LOGS:
             of_all = {"method": inner}  # of which each block is another result
         inner = outer
-    title, names = _named([_short(name) for name in inner])
-    if len(set(names)) < len(set(inner)):
-        title, names = _named(inner)
-    about_data = sum(map(_is_of_detection, inner)) >= _FEWEST and not any(map(is_detector, names))
-    labels = {"dataset" if title == "name" and about_data else title: names} if title else {}
-    return of_all | labels | (_keyed(outer) if several else {})
+    title, names = _label(inner)
+    labels = {title: names} if title else {}
+    if several:
+        about, texts = _label(outer)
+        known = about != title and (about == _DATA or about in TITLES)
+        labels |= {about: texts} if known else _keyed(outer)
+    return of_all | labels
+
+
+def _label(texts: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the title of texts above blocks, and what they name."""
+    title, names = _named(_shortened(texts))
+    if len(set(names)) < len(set(texts)):
+        title, names = _named(texts)
+    about_data = sum(map(_is_of_detection, texts)) >= _FEWEST and not any(map(is_detector, names))
+    return (_DATA if title == "name" and about_data else title), names
 
 
 def _is_of_detection(name: str) -> bool:
@@ -244,6 +315,18 @@ def _keyed(texts: Sequence[str]) -> dict[str, list[str]]:
     return {SECTION: list(texts)}
 
 
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Return the data sets that lines are about; where two are known, one word names another."""
+    short = [_short(name) for name in names]
+    if sum(own != name for own, name in zip(short, names, strict=True)) < _FEWEST:
+        return short
+    rests = [_without_words_of_logs(name) for name in names]
+    return [
+        " ".join(rest) if own == name and len(rest) == 1 else own
+        for own, name, rest in zip(short, names, rests, strict=True)
+    ]
+
+
 def _short(name: str) -> str:
     """Return the data set that a line is about, without the words of a log around it.
 
@@ -252,11 +335,15 @@ def _short(name: str) -> str:
     >>> _short("Computing mean metrics..."), _short("knn on GPU")
     ('mean', 'knn on GPU')
     """
-    words = [word.strip(".:,") for word in name.split()]
-    rest = [word for word in words if plain(word) and plain(word) not in _OF_LOGS]
-    last = plain(words[-1]) if words else ""
+    rest = _without_words_of_logs(name)
+    last = plain(name.split()[-1]) if name.split() else ""
     known = is_set(" ".join(rest)) or is_average(" ".join(rest)) or last in _DETECTION
     return " ".join(rest) if rest and known else name
+
+
+def _without_words_of_logs(name: str) -> list[str]:
+    words = [word.strip(".:,") for word in name.split()]
+    return [word for word in words if plain(word) and plain(word) not in _OF_LOGS]
 
 
 def _named(names: Sequence[str]) -> tuple[str, list[str]]:
@@ -278,7 +365,5 @@ def _named(names: Sequence[str]) -> tuple[str, list[str]]:
     keys = {(match["before"], match["key"]) if match else ("", "") for match in keyed}
     if len(keys) == 1 and "" not in {key for _, key in keys}:
         return keys.pop()[1], [match["value"] for match in keyed if match]
-    title = (
-        "name" if sum(map(is_set, names)) < _FEWEST or any(map(is_detector, names)) else "dataset"
-    )
+    title = "name" if sum(map(is_set, names)) < _FEWEST or any(map(is_detector, names)) else _DATA
     return (title if len(set(names)) > 1 else ""), list(names)

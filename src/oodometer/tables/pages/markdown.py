@@ -23,6 +23,7 @@ _LEVELS = "=-~^'\""  # of headings by the signs below them
 _RULE = frozenset("|+:=- \t")
 _LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
 _TAG = re.compile(r"</?(table)(?=[\s>/])", re.IGNORECASE)
+_FEWEST_BLOCKS = 2  # of lines between bars, on a page
 _DASHES = re.compile(r"[-─━═]{9,}")  # below a header, without bars
 _TWO_BARS = re.compile(r"(?<=[^\s|]\s)\|\|(?=\s[^\s|])|(?<=\w)\|\|(?=\w)")  # KL(p || q)
 _BAR = re.compile(r"(?<!\\)\|")
@@ -44,6 +45,33 @@ def has_tables(text: str) -> bool:
     """Whether a text has a table of Markdown or HTML."""
     lines = text.splitlines()
     return bool(_TAG.search(text)) or any(_begins(lines, n) for n in range(len(lines)))
+
+
+def with_rules(text: str) -> str:
+    """Write a rule below the first of several lines between bars, where a page has no rules.
+
+    A page with one such block is nothing but a table, and is read as that.
+    """
+    blocks: list[list[str]] = [[]]
+    for line in text.splitlines():
+        is_row = len(line.strip()) > 1 and line.strip()[0] == line.strip()[-1] == "|"
+        if bool(blocks[-1]) and is_row != (blocks[-1][-1].strip()[-1:] == "|"):
+            blocks.append([])
+        blocks[-1].append(line)
+    tables = [block for block in blocks if _is_block(block)]
+    if len(tables) < _FEWEST_BLOCKS or has_tables(text):
+        return text
+    for block in tables:
+        block.insert(1, "|---" * (len(_BAR.findall(block[0])) - 1) + "|")
+    return "\n".join(line for block in blocks for line in block)
+
+
+def _is_block(lines: list[str]) -> bool:
+    """Whether lines between bars have as many cells each, and numbers below the first."""
+    bars = {len(_BAR.findall(line)) for line in lines}
+    if len(lines) < 3 or len(bars) != 1 or min(bars) < 3:
+        return False
+    return all(any(map(holds_numbers, row)) for line in lines[1:] for row in _lines(line))
 
 
 def markdown_tables(text: str) -> list[PageTable]:

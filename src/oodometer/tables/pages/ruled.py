@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 _RULE = re.compile(r"\s*={2,}(?:\s+={2,})+\s*")
+_LINK = re.compile(r"`([^`<>]+?)(?:\s*<[^<>]*>)?`__?")  # `MSP`_, `MSP <https://...>`_
+_FILLER = "\0"  # in the second place of a sign that takes two
 _FEWEST = 2  # lines between two rules: titles and numbers
 
 
@@ -39,8 +42,15 @@ def _starts(rule: str) -> list[int]:
 def _cells(line: str, starts: Sequence[int]) -> list[str]:
     """Cut a line where columns start; what follows a tab is cut at spaces."""
     front, tab, back = line.partition("\t")
-    ends = [*starts[1:], len(line)]
-    cells = [front[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    wide = "".join(sign + _FILLER * _extra(sign) for sign in front)
+    ends = [*starts[1:], len(wide)]
+    cuts = zip(starts, ends, strict=True)
+    cells = [wide[start:end].replace(_FILLER, "").strip() for start, end in cuts]
     if tab:
         cells = [cell for cell in cells if cell] + back.split()
-    return [cell.replace("|", "/") for cell in cells]
+    return [_LINK.sub(r"\1", cell).replace("|", "/") for cell in cells]
+
+
+def _extra(sign: str) -> int:
+    """Count the places that a sign takes beyond one: wide letters and pictures take two."""
+    return int(unicodedata.east_asian_width(sign) in "WF")

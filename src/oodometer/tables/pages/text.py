@@ -17,6 +17,7 @@ from oodometer.tables.vocabulary.measures import metric_named
 _JOINED = re.compile(
     r"\s{0,20}(±|\+/-)\s{0,20}|(?<=[\d%])\s{1,20}(?=\(±?[\d.]{1,20}%?\))|\s{1,20}(?=[↑↓](?:\s|$))"
 )
+_TIME = re.compile(r"\b\d{1,2}:\d\d:\d\d\b")  # 17:20:25
 _DECORATION = "-=*_~ \t"  # around headings
 _MOST_HEADER = 3  # lines
 _LONGEST_HEADING = 160  # characters; more is prose
@@ -98,6 +99,7 @@ def _table(lines: Sequence[str]) -> _Block | None:
         return _cut(lines, _by_tabs, most_uneven=0.2)
     blocks = [_cut(lines, split) for split in _SPLITS]
     found = [block for block in (*blocks, _named(lines)) if block is not None]
+    found = [block for block in found if not any(map(_TIME.search, block.rows[0]))]  # of a log
     return max(found, key=lambda block: (_metrics_named(block), block.whole), default=None)
 
 
@@ -131,6 +133,7 @@ def _cut(
 ) -> _Block | None:
     """Return the most lines with the same number of cells; single texts may stand between."""
     cells = [_without_crosses(split(line)) for line in lines]
+    cells = _with_first_cells(cells, lines) if split is _by_spaces else cells
     widths = Counter(len(row) for row in cells if len(row) > 1)
     if not widths:
         return None
@@ -145,6 +148,29 @@ def _cut(
         return None  # columns that stand close together: a cut here would shift all titles
     header = _header_above(cells[: first + 1], lines, width) if split is _by_spaces else []
     return _Block(first - len(header), last, len(whole), [*header, *inside])
+
+
+def _with_first_cells(cells: Rows, lines: Sequence[str]) -> Rows:
+    """Complete aligned lines without a first cell, or with too little space behind it.
+
+    Where the second column begins, the line with most cells says.
+    """
+    longest = max(range(len(cells)), key=lambda n: len(cells[n]))
+    width = len(cells[longest])
+    indented = [n for n, line in enumerate(lines) if line[:1] == " " and len(cells[n]) == width - 1]
+    if width < 3 or not indented or lines[longest][:1] == " ":
+        return cells
+    start = lines[longest].find(cells[longest][1])
+    whole = [list(row) for row in cells]
+    for number, line in enumerate(lines):
+        if len(cells[number]) != width - 1 or len(line) <= start > 1:
+            continue
+        if not line[:start].strip():
+            whole[number].insert(0, "")
+        elif line[start - 1] == " " != line[start]:
+            first = line[:start].strip()
+            whole[number][:1] = [first, cells[number][0].removeprefix(first).strip()]
+    return whole
 
 
 def _without_crosses(row: list[str]) -> list[str]:
@@ -204,7 +230,8 @@ def _named(lines: Sequence[str]) -> _Block | None:
     if not often:
         return None
     width = often.most_common(1)[0][0]
-    whole = [n for n, count in enumerate(counts) if count >= width and len(words[n]) > width]
+    width -= _end_names_with_percents(words, [n for n, count in enumerate(counts) if count], width)
+    whole = [n for n, count in enumerate(counts) if count >= width > 0 and len(words[n]) > width]
     if len(whole) < 2 or whole[0] == 0:
         return None
     first, last = whole[0], whole[-1]
@@ -222,6 +249,15 @@ def _named(lines: Sequence[str]) -> _Block | None:
         return None
     start = first - len(header)
     return _Block(start, last, len(whole), [*header, *rows])
+
+
+def _end_names_with_percents(words: Rows, numbered: Sequence[int], width: int) -> bool:
+    """Whether names end with a percentage: there are too few titles for it to be a result."""
+    rows = [words[n] for n in numbered if len(words[n]) > width]
+    few = bool(rows) and numbered[0] > 0 and len(words[numbered[0] - 1]) == width
+    first = all(row[-width].endswith("%") for row in rows)
+    others = [word for row in rows for word in row[len(row) - width + 1 :]]
+    return few and first and not any(word.endswith("%") for word in others)
 
 
 def _header_of_words(above: Rows, width: int) -> Rows:

@@ -9,7 +9,7 @@ from oodometer.factors import plain, words_of
 # Words that say which of several metrics, not on which data set.
 _SPLITS = frozenset(
     {"train", "training", "val", "valid", "validation", "dev", "testing", "image", "pixel", "i",
-     "p", "imagelevel", "pixellevel", "level"}
+     "p", "imagelevel", "pixellevel", "level", "px", "sp", "img", "pix"}
 )  # fmt: skip
 _QUALIFIERS = _SPLITS | frozenset(
     {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",

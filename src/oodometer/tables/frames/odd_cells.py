@@ -1,0 +1,149 @@
+"""Cells as READMEs write them: labels before numbers, numbers of others in brackets, crosses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oodometer.factors import words_of
+from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
+from oodometer.tables.vocabulary.statistics import is_average, is_statistic
+from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting, names_costs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LABELLED = re.compile(  # Acc@1 73.7, AUROC: 91.2%
+    r"([^\W\d][\w@.\-]*)\s*[:=]?\s+(\d+(?:\.\d+)?\s?%?)(?=[\s,;/|]|$)[\s,;/|]*"
+)
+_BEHIND = re.compile(r"\s*\((\d+(?:\.\d+)?)\s?%?\)\s*$")  # 90.1 (91.2)
+_LONGEST = 200  # characters of a cell that is looked at
+_CROSSES = frozenset({"x", "X"})
+_FEWEST = 2  # labels in a cell, numbers beside crosses
+_FEWEST_PAIRS = 3  # numbers with another one in brackets
+_ALIKE = (0.8, 1.25)  # how large a number in brackets is, if it is one of the same kind
+_MOSTLY = 0.8  # of the cells
+_SAME_SIZE = 2.0  # at most, of the medians of columns with the same metric
+
+
+def with_plain_cells(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Return a table whose cells are numbers, as far as labels and brackets hid them."""
+    frame = _without_crosses(_by_labels(frame, notes))
+    return _with_carried_metric(_without_numbers_of_others(frame, notes), notes)
+
+
+def _by_labels(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Give each label of cells such as "Acc@1 73.7 Acc@5 91.6" a column of its own."""
+    import pandas as pd
+
+    columns: dict[str, list[str]] = {}
+    split: list[str] = []
+    for title in map(str, frame.columns):
+        texts = frame[title].tolist()
+        first = next((text for text in texts if not is_gap(text)), "")
+        names = [name for name, _ in _labels(first)]
+        parts = [[] if is_gap(text) else _labels(text) for text in texts] if names else []
+        others = {tuple(name for name, _ in own) for own in parts if own}
+        whole = sum(map(bool, parts)) == sum(not is_gap(text) for text in texts)
+        if not whole or others != {tuple(names)} or not _are_metrics(names):
+            columns[title] = texts
+            continue
+        split.append(title)
+        for place, name in enumerate(names):
+            columns[f"{title} {name}"] = [own[place][1] if own else "" for own in parts]
+    if not split:
+        return frame
+    notes.append(f"cells with a label before each number were split: {', '.join(split)}")
+    return pd.DataFrame(columns, dtype=object)
+
+
+def _are_metrics(names: Sequence[str]) -> bool:
+    return len(names) >= _FEWEST and all(metric_named(name) is not None for name in names)
+
+
+def _labels(text: str) -> list[tuple[str, str]]:
+    """Return the labels and numbers of a cell that holds nothing else."""
+    if len(text) > _LONGEST:
+        return []
+    found = list(_LABELLED.finditer(text.strip()))
+    whole = sum(len(match[0]) for match in found) == len(text.strip())
+    return [(match[1], match[2]) for match in found] if whole else []
+
+
+def _without_crosses(frame: pd.DataFrame) -> pd.DataFrame:
+    """Take an x for a gap in a column that holds nothing else but numbers."""
+    for title in map(str, frame.columns):
+        texts = frame[title].tolist()
+        if _CROSSES.isdisjoint(texts):
+            continue
+        rest = [text for text in texts if text not in _CROSSES and not is_gap(text)]
+        if len(rest) >= _FEWEST and all(map(read_cell, rest)):
+            frame = frame.assign(**{title: ["" if t in _CROSSES else t for t in texts]})
+    return frame
+
+
+def _without_numbers_of_others(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out numbers in brackets that are as large as those before them: they are no spreads.
+
+    Such are the numbers of the original paper behind those of an implementation.
+    """
+    found = [c for c in map(str, frame.columns) if _hold_numbers_of_others(frame[c].tolist())]
+    if not found:
+        return frame
+    notes.append(
+        "numbers in brackets are as large as those before them and were left out, as numbers of "
+        f"others: {', '.join(found)}"
+    )
+    return frame.assign(**{c: [_BEHIND.sub("", text) for text in frame[c]] for c in found})
+
+
+def _hold_numbers_of_others(texts: Sequence[str]) -> bool:
+    first = next((text for text in texts if not is_gap(text)), "")
+    if "(" not in first or read_cell(first) is None:
+        return False
+    short = [text for text in texts if "(" in text and len(text) <= _LONGEST]
+    cells = [(match, read_cell(text)) for text in short if (match := _BEHIND.search(text))]
+    ratios = [float(match[1]) / cell.value for match, cell in cells if cell and cell.value]
+    filled = sum(not is_gap(text) for text in texts)
+    alike = sum(_ALIKE[0] <= ratio <= _ALIKE[1] for ratio in ratios)
+    return len(ratios) >= _FEWEST_PAIRS and alike >= _MOSTLY * filled
+
+
+def _with_carried_metric(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Say the metric of the first of several data sets of the others, too: AUC Ped2, Avenue.
+
+    Numbers of the same size must stand in all columns behind it, and none may name another metric.
+    """
+    titles = [title for title in map(str, frame.columns) if not is_average(title)]
+    numeric = [title for title in titles if numeric_share(frame[title]) > 0.5]
+    named = [title for title in numeric if metric_named(title) is not None]
+    if len(named) != 1 or not _begins_with_metric(named[0]):
+        return frame
+    others = titles[titles.index(named[0]) + 1 :]
+    if not others or set(numeric) - {named[0], *others} or not set(others) <= set(numeric):
+        return frame
+    if any(map(_names_no_data, others)) or not _are_of_one_size(frame, [named[0], *others]):
+        return frame
+    word = named[0].split()[0]
+    notes.append(f"{word} of '{named[0]}' is read as that of the columns behind it, too")
+    return frame.rename(columns={title: f"{word} {title}" for title in others})
+
+
+def _begins_with_metric(title: str) -> bool:
+    words = title.split()
+    known = len(words) > 1 and metric_named(words[0]) is not None
+    return known and not without_metric(words[0]) and bool(without_metric(title))
+
+
+def _names_no_data(title: str) -> bool:
+    is_other = names_costs(title) or is_setting(title) or is_statistic(title)
+    return is_other or not words_of(title).isdisjoint(QUANTITIES)
+
+
+def _are_of_one_size(frame: pd.DataFrame, columns: Sequence[str]) -> bool:
+    sizes = [float(np.nanmedian([abs(value_of(text)) for text in frame[c]])) for c in columns]
+    return min(sizes) > 0 and max(sizes) <= _SAME_SIZE * min(sizes)
