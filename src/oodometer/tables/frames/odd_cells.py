@@ -10,9 +10,10 @@ import numpy as np
 
 from oodometer.factors import words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.statistics import is_average, is_statistic
-from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting, names_costs
+from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting
 
 if TYPE_CHECKING:
     import pandas as pd

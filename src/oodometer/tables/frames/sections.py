@@ -74,7 +74,7 @@ def _parted(headings: Sequence[str]) -> tuple[str, dict[str, str]]:
     >>> _parted(["ID: CIFAR-10", "ID: SVHN", "ID: SVHN"])
     ('ID', {'ID: CIFAR-10': 'CIFAR-10', 'ID: SVHN': 'SVHN'})
     >>> _parted(["SVHN as ID", "MNIST as ID"]), _parted(["trained methods", "other methods"])
-    (('', {'SVHN as ID': 'SVHN', 'MNIST as ID': 'MNIST'}), ('', {}))
+    (('ID', {'SVHN as ID': 'SVHN', 'MNIST as ID': 'MNIST'}), ('', {}))
     """
     distinct = list(dict.fromkeys(headings))
     if len(distinct) < 2 or "" in distinct:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.guessing.measurements import is_known
 from oodometer.tables.guessing.roles import Roles
-from oodometer.tables.guessing.untitled import is_known
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import Measure, metric_named
 

@@ -13,9 +13,10 @@ from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.content import detector_names
 from oodometer.tables.guessing.likeness import are_ranks, are_runs
+from oodometer.tables.guessing.measurements import is_known
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
-from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_known, is_quantity
+from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_quantity
 from oodometer.tables.vocabulary.data_names import is_outlier_set
 from oodometer.tables.vocabulary.measures import Measure, metric_named
 from oodometer.tables.vocabulary.names import is_surely_detector

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +12,10 @@ from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.guessing.likeness import (
-    are_levels,
-    are_partly_whole,
     are_ranks,
     are_runs,
-    are_within,
-    numbers_lines,
 )
+from oodometer.tables.guessing.measurements import Cells, is_known, may_measure, measurements
 from oodometer.tables.guessing.questions import mean_of_one, what_are
 from oodometer.tables.guessing.roles import (
     ALL,
@@ -29,10 +26,9 @@ from oodometer.tables.guessing.roles import (
 )
 from oodometer.tables.guessing.spreads import paired
 from oodometer.tables.lines.summaries import are_like
-from oodometer.tables.vocabulary.data_names import is_data, is_set
+from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
-from oodometer.tables.vocabulary.names import is_compared, is_detector, is_whole_model
-from oodometer.tables.vocabulary.others import names_property_of_data
+from oodometer.tables.vocabulary.names import is_compared
 from oodometer.tables.vocabulary.statistics import (
     MEANS,
     OTHER_STATISTICS,
@@ -41,13 +37,7 @@ from oodometer.tables.vocabulary.statistics import (
     is_average,
 )
 from oodometer.tables.vocabulary.titles import (
-    ID_TITLES,
-    NO_RESULTS,
-    OOD_TITLES,
     QUANTITIES,
-    REPEAT_TITLES,
-    is_setting,
-    mentions_setting,
 )
 
 if TYPE_CHECKING:
@@ -68,9 +58,7 @@ _OTHER_QUANTITY = "another quantity"
 _LARGE = 5  # percentages, beside fractions
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
-_COUNT = re.compile(r"(?i)(?:n|num|nb)_[^\W\d]")  # n_cells
 _VALUES = frozenset({"value", "values", "score", "scores", "result", "results"})
-_Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
 
 
 def untitled_results(
@@ -89,7 +77,7 @@ def untitled_results(
     asked = ALL in roles.chosen
     if asked:  # numbers with a sign are results if the user says so
         frame = frame.assign(**{c: frame[c].str.lstrip("+") for c in numeric})
-    measured = [c for c in _measurements(frame, cells, bounded) if c not in of_pairs]
+    measured = [c for c in measurements(frame, cells, bounded) if c not in of_pairs]
     if not measured and not pairs:
         measured = _any_numbers(frame, cells, roles)
     measured = _of_runs(_without_statistics(measured, roles), frame, roles)
@@ -196,7 +184,7 @@ def _numbers(texts: pd.Series[str]) -> list[Cell]:
 
 
 def _alike(
-    measured: list[str], cells: _Cells, roles: Roles, metric: str, *, asked: bool
+    measured: list[str], cells: Cells, roles: Roles, metric: str, *, asked: bool
 ) -> list[str]:
     """Leave out other quantities beside results; refuse columns that are unlike quantities."""
     other = [c for c in measured if is_quantity(c) and not _is_beside_one(c, measured)]
@@ -225,7 +213,7 @@ def _alike(
     return measured
 
 
-def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> None:
+def _require_one_form(measured: Sequence[str], cells: Cells, roles: Roles) -> None:
     """Ask where some columns are percentages and others fractions: unlike quantities, perhaps.
 
     Without a sign, several of either size are: accuracies in percent beside errors below 1.
@@ -246,9 +234,9 @@ def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> N
     )
 
 
-def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
+def _any_numbers(frame: pd.DataFrame, cells: Cells, roles: Roles) -> list[str]:
     """Return all columns that may be results if the user says so; else ask what they are."""
-    free = [c for c in cells if cells[c] and _may_measure(frame, c, cells[c], bounded=False)]
+    free = [c for c in cells if cells[c] and may_measure(frame, c, cells[c], bounded=False)]
     free = [c for c in free if "ci" not in words_of(c)]  # the ends of intervals
     if ALL in roles.chosen or len(free) < 2:
         return free if ALL in roles.chosen else []
@@ -257,7 +245,7 @@ def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
     raise what_are(free, roles, shares=shares, ranks=are_ranks(frame, free))
 
 
-def _of_one_size(measured: list[str], cells: _Cells, roles: Roles, bounded: bool) -> list[str]:
+def _of_one_size(measured: list[str], cells: Cells, roles: Roles, bounded: bool) -> list[str]:
     """Leave out numbers above 1, such as a share of outliers in percent, among many fractions."""
     small = [c for c in measured if max(cell.value for cell in cells[c]) <= 1]
     large = [c for c in measured if np.median([cell.value for cell in cells[c]]) > 1]
@@ -320,93 +308,14 @@ def _is_called_summary(title: str) -> bool:
     return plain(title) in SUMMARIES | {"se"} or "delta" in words_of(title)
 
 
-def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:
+def _results_after_all(named: list[str], measured: Sequence[str], cells: Cells) -> list[str]:
     """Return columns that are called like summaries, but hold numbers like the results'."""
     return _of_their_size(named, measured, cells) if len(measured) > 1 else []
 
 
-def _of_their_size(named: Sequence[str], measured: Sequence[str], cells: _Cells) -> list[str]:
+def _of_their_size(named: Sequence[str], measured: Sequence[str], cells: Cells) -> list[str]:
     """Return the columns whose numbers are of the size of those in others, line by line."""
     size = min(len(cells[column]) for column in (*measured, *named))
     table = {c: np.array([cell.value for cell in cells[c][:size]]) for c in (*measured, *named)}
     others = np.array([table[column] for column in measured])
     return [column for column in named if are_like(table[column], others)]
-
-
-def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str]:
-    """Return the columns that hold measurements, by their numbers or by names as titles."""
-    may = {c for c in cells if _may_measure(frame, c, cells[c], bounded)}
-    measured = {c for c in cells if _measures(c, cells[c], c in may)}
-    sizes = [cell.value for column in measured for cell in cells[column]]
-    whole = {c: cells[c] for c in may - measured if not _is_flag(frame[c], sizes) or is_known(c)}
-    found = measured | _whole_numbers(whole, sizes, len(measured))
-    if measured:  # negative ones, which will be asked about
-        largest = max(sizes)
-        found |= {c for c in cells if _is_beyond(frame, c, cells[c], largest)}
-    return [c for c in cells if c in found]
-
-
-def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[str]:
-    """Return columns of whole numbers that are percentages: by their titles, or by their size."""
-    lowest = min(sizes, default=10.0)
-    alike = {c for c in cells if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest}
-    named = {c for c in cells if is_data(c) or is_detector(c)}
-    if measured > 1:  # 1.000 among fractions, or 100 among percentages
-        named |= {c for c in cells if are_partly_whole(cells[c], 1 if max(sizes) <= 1 else 100)}
-    if not measured and not named and len(alike) < 2:
-        return set()
-    if measured >= _SHOWN:  # numbers of the size of many others are like them
-        largest = max(sizes)
-        alike |= {c for c in cells if are_within(cells[c], lowest, largest)}
-    return alike | named
-
-
-def _is_flag(texts: pd.Series[str], sizes: Sequence[float]) -> bool:
-    """Whether whole numbers beside fractions say yes or no, or are always the same."""
-    bare = {text for text in texts.unique() if read_cell(text) is not None}
-    beside = bool(sizes) and float(np.median(sizes)) <= 1
-    return beside and (len(bare) < 2 or not any("." in text for text in bare))
-
-
-def _is_beyond(frame: pd.DataFrame, column: str, cells: Sequence[Cell], largest: float) -> bool:
-    """Whether numbers are like those of other columns, but for some that are negative."""
-    negative = sum(cell.value < 0 for cell in cells)
-    alike = 0 < 2 * negative < len(cells) and max(abs(cell.value) for cell in cells) <= largest
-    return alike and _may_measure(frame, column, cells, bounded=False)
-
-
-def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
-    """Whether a column of numbers holds measurements rather than settings."""
-    if any(cell.spread is not None for cell in cells):
-        return True
-    if any(cell.percent for cell in cells):
-        return not mentions_setting(column)
-    if plain(column) == "value":
-        return may
-    fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
-    return may and fine and not are_levels(cells)
-
-
-def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded: bool) -> bool:
-    title = plain(column)
-    within = not bounded or all(0 <= cell.value <= 100 for cell in cells)
-    words = words_of(column)
-    gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
-    fine = any(cell.value != int(cell.value) for cell in cells)
-    on_split = title in ID_TITLES | {"test"} and fine
-    known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES and not on_split
-    setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
-    is_name = is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
-    counts = bool(_COUNT.match(column)) and not fine
-    named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column) or counts)
-    other = known or gains or named or setting or numbers_lines(frame, column)
-    return within and not other and not ("paired" in words or "wilcoxon" in words)
-
-
-def _lowest(cells: Sequence[Cell]) -> float:
-    return min(cell.value for cell in cells)
-
-
-def is_known(title: str) -> bool:
-    """Whether a title is the name of a data set, a detector or a model, or says average."""
-    return is_data(title) or is_compared(title) or is_average(title)
