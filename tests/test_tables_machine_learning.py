@@ -261,3 +261,37 @@ def test_percentages_beside_fractions_are_asked_about() -> None:
     )  # fmt: skip
     question = _question(table)
     assert '"ignore=Election, ignore=ZINC, ignore=Birth Rate, higher=*"' in question
+
+
+@pytest.mark.parametrize("columns", ["", "accuracy=acc", "higher=acc"])
+def test_a_metric_that_the_user_names_keeps_its_spread(columns: str) -> None:
+    table = pd.DataFrame({"model": ["a", "b"], "acc": [91.2, 92.2], "acc_std": [0.3, 0.4]})
+    assert read_results(table, columns).results[0].frame["spread"].notna().all()
+
+
+def test_data_sets_with_another_metric_are_named() -> None:
+    table = pd.DataFrame(
+        {"dataset": list("aabbcc"), "model": ["x", "y"] * 3, "auc": [0.8, 0.7, 0.9, 0.85, "", ""],
+         "rmse": ["", "", "", "", 23.5, 22.1]}
+    )  # fmt: skip
+    assert any(note.endswith("other metrics are, on c") for note in read_results(table).notes)
+
+
+def test_accuracies_with_and_against_the_bias_are_not_averaged() -> None:
+    table = pd.DataFrame(
+        {"method": ["erm", "dfr"], "aligned_accuracy": [0.99, 0.98],
+         "bias_conflict_accuracy": [0.52, 0.84], "worst_group_accuracy": [0.1, 0.5]}
+    )  # fmt: skip
+    assert "'bias_conflict_accuracy' are different metrics" in _question(table)
+
+
+def test_names_of_runs_that_repeat_other_columns_are_not_parted() -> None:
+    lines = [
+        (data, s, m) for data in ("wine", "digits") for s in (1, 2) for m in ("grid", "random")
+    ]
+    table = pd.DataFrame(
+        [(*line, f"{line[0]}__{line[2]}__s{line[1]}", 0.1 + 0.01 * n)
+         for n, line in enumerate(lines)],
+        columns=["dataset", "seed", "method", "run_id", "test_loss"],
+    )  # fmt: skip
+    assert not any("divided by __" in note for note in read_results(table).notes)

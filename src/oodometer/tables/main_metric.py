@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import words_of
 from oodometer.results import Results
+from oodometer.tables.cells import is_gap
+from oodometer.tables.described import listed
 from oodometer.tables.guessing.alternatives import require_two_sided
 from oodometer.tables.guessing.questions import each_its_own
 from oodometer.tables.guessing.rivals import require_difference
@@ -144,6 +146,20 @@ def _put_frequent_first(
             f"data sets have different metrics: {best} decides, which {len(sets[best])} of {total} "
             f"have; {others[0]} is given for {len(sets[others[0]])}"
         )
+
+
+def note_sets_without(frame: pd.DataFrame, main: Results, roles: Roles, notes: list[str]) -> None:
+    """Say which data sets lack the main metric, but have another one: they are not compared."""
+    role = "id" if roles.id is not None else "ood"
+    column = getattr(roles, role)
+    if column is None or column not in frame.columns or role not in main.frame.columns:
+        return
+    others = [c for c in (*roles.ignored, *roles.measured) if c in frame and metric_named(c)]
+    held = frame[~frame[others].map(is_gap).all(axis=1)] if others else frame[:0]
+    known = {*main.frame[role]}
+    lacking = [name for name in map(str, held[column].unique()) if name and name not in known]
+    if lacking and roles.metric is None:
+        notes.append(f"{main.metric} is not given, but other metrics are, on {listed(lacking)}")
 
 
 def _sets_of(results: Results) -> list[list[str]]:

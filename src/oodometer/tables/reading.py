@@ -52,7 +52,12 @@ from oodometer.tables.lines.doubts import require_clear_commas
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
-from oodometer.tables.main_metric import NAME_OF_FILE, main_metric_first, stated_main
+from oodometer.tables.main_metric import (
+    NAME_OF_FILE,
+    main_metric_first,
+    note_sets_without,
+    stated_main,
+)
 from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metrics_in
 from oodometer.tables.vocabulary.others import names_metrics
 
@@ -148,6 +153,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     stated = stated_main(frame, default, source, table.about)
     ordered = main_metric_first(frame, results, roles, stated, notes)
     _require_several(results[ordered[0]], frame, roles)
+    note_sets_without(frame, results[ordered[0]], roles, notes)
     return Reading(
         tuple(results[metric] for metric in ordered),
         _listing(roles, measured),

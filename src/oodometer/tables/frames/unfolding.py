@@ -212,6 +212,8 @@ def _split_keys(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         if any(len(set(texts)) == len(parts) for texts in columns):
             continue  # a name of the row, not one of several
         columns = [texts for texts in columns if len(set(texts)) > 1] or columns[:1]
+        if all(_is_told(frame.drop(columns=title), texts) for texts in columns):
+            continue  # the name of a run, made of what other columns say
         place = list(frame.columns).index(title)
         frame = frame.drop(columns=title)
         of_data = "dataset" in words_of(title) and "dataset" not in frame.columns
@@ -226,6 +228,13 @@ def _split_keys(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         notes.append(f"{title} holds several things, divided by __, and was split")
         break
     return frame
+
+
+def _is_told(frame: pd.DataFrame, texts: Sequence[str]) -> bool:
+    """Whether some column tells lines apart exactly as texts do: seed 42 as s42 does."""
+    pairs = ({*zip(texts, frame[c], strict=True)} for c in frame.columns)
+    count = len(set(texts))
+    return any(len(both) == count == len({level for _, level in both}) for both in pairs)
 
 
 def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from oodometer.factors import plain
 from oodometer.tables.guessing.roles import Roles
@@ -30,8 +30,11 @@ def paired(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 def take_spreads(columns: list[str], roles: Roles) -> list[str]:
     """Find the spreads of the means that the user chose, and return the other columns."""
-    for mean, (_, spread) in paired([*roles.measured, *columns]).items():
-        if mean in roles.measured and spread in columns:
+    pairs = {mean: spread for mean, (_, spread) in paired([*roles.measured, *columns]).items()}
+    bare = {_without(SPREADS, column): column for column in columns}
+    for mean in roles.measured:  # acc_mean, or acc beside acc_std
+        spread = pairs.get(mean) or bare.get(_without(MEANS, mean), "")
+        if spread in columns and _without(SPREADS, spread) != " ".join(_words(spread)):
             roles.spreads[mean] = spread
     return [column for column in columns if column not in roles.spreads.values()]
 
@@ -43,6 +46,10 @@ def spreads_by_title(numeric: Sequence[str], roles: Roles) -> None:
             roles.spreads[next(iter(roles.measured))] = column
         elif column not in roles.spreads.values():
             roles.ignored[column] = WHOSE_SPREAD
+
+
+def _without(names: Collection[str], column: str) -> str:
+    return " ".join(word for word in _words(column) if plain(word) not in names)
 
 
 def _words(column: str) -> list[str]:

@@ -66,6 +66,7 @@ _GENERAL = (
     (r"(?:mean|average|avg|m)_?(?:per_?)?class_?acc(?:uracy)?|macc"
      r"|bal(?:anced)?_?acc(?:uracy)?|(?:b|(?<![a-z0-9]_)b_)acc(?:uracy)?",  # not plant_b_accuracy
      Measure("balanced accuracy")),
+    (r"worst_?(?:group|domain|class|case)_acc(?:uracy)?", Measure("worst-group accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?|prec(?:_at)?)_?5(?:_acc(?:uracy)?)?",
      Measure("top-5 accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?(?!_overlap)",

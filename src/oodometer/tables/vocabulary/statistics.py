@@ -22,7 +22,8 @@ _QUALIFIERS = _SPLITS | frozenset(
      "sent", "bound", "boundary", "phrase", "span", "entity", "slot", "intent", "field",
      "critical",
      "adaptive", "static", "classwise", "balanced", "unbalanced",
-     "corrupted", "perturbed"}
+     "corrupted", "perturbed", "aligned", "conflict", "conflicting", "biased", "unbiased",
+     "minority", "majority"}
 )  # fmt: skip
 _STORED_AS = re.compile(r"(?:fp|f|bf|float|int|uint|q)(?:2|4|8|16|32|64)(?:bit)?")  # int8, fp16
 # Words for data like those of training, beside which "ood" says which of two metrics.
