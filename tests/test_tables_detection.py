@@ -288,3 +288,11 @@ def test_rows_of_words_among_rows_of_metrics_are_left_out(tmp_path):
     )
     found = read(tmp_path, page, "t.md")
     assert means(found) == {"Autoencoder": 0.898, "IForest": 0.884, "LOF": 0.793}
+
+
+def test_who_wins_each_line_is_not_what_is_compared(tmp_path):
+    page = (
+        "| Metric | v2 (Guessed) | v3 (Tuned) | Winner |\n|---|---|---|---|\n"
+        "| PR-AUC | 0.053 | 0.048 | v2 |\n| AUROC | 0.934 | 0.940 | v3 (marginal) |\n"
+    )
+    assert means(read(tmp_path, page, "t.md")) == {"v2 (Guessed)": 0.934, "v3 (Tuned)": 0.94}

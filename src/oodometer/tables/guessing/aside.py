@@ -15,6 +15,7 @@ from oodometer.tables.vocabulary.costs import are_costs
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.others import (
     METRIC_TITLES,
+    VERDICTS,
     counts_outcomes,
     is_found,
     names_p_values,
@@ -45,6 +46,8 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = DIFFERENCES
         elif counts_outcomes(column, columns) or names_p_values(column):
             roles.ignored[column] = OTHER_STATISTIC
+        elif plain(column) in VERDICTS and numeric_share(texts) == 0:
+            roles.ignored[column] = "a verdict on the line"
         elif is_found(column):
             roles.ignored[column] = "found in each run"
         elif _holds_costs(frame, column):

@@ -14,6 +14,8 @@ METRIC_TITLES = frozenset(
 )  # fmt: skip
 _TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic",
                     "pval", "stat"})  # fmt: skip
+# Titles of what a line of a comparison shows, in words.
+VERDICTS = frozenset({"winner", "winners", "verdict"})
 _OF_P_VALUES = frozenset({"value", "values", "val", "vs", "wilcoxon", "ttest", "holm", "adj",
                           "adjusted", "friedman"})  # fmt: skip
 _OUTCOMES = frozenset({"wins", "losses", "ties", "draws"})  # words of titles
