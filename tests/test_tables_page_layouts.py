@@ -294,3 +294,15 @@ def test_blocks_between_bars_need_no_rule(tmp_path):
     block = "| Method | SVHN AUROC |\n| MSP | 9{}.1 |\n| KNN | 9{}.2 |\n\n"
     with pytest.raises(UserError, match="holds 2 tables"):
         read(tmp_path, block.format(1, 2) + block.format(3, 4).replace("SVHN", "LSUN"))
+
+
+def test_names_beside_each_other_with_one_cell_per_line(tmp_path):
+    text = "Table 1. Results.\nMethod\nSPADE\nPatchCore-25%\nAUROC\n85.5\n99.1\nError\n14.5\n0.9\n"
+    assert means(read(tmp_path, text, "paper.txt")) == {"SPADE": 0.855, "PatchCore-25%": 0.991}
+
+
+def test_a_column_of_judgements_is_left_out(tmp_path):
+    text = "|Metric|Before|After|Status|\n|-|-|-|-|\n|Accuracy|0.91|0.92|better|\n"
+    found = read(tmp_path, text + "|F1|0.8|0.7|worse|\n")
+    assert "columns of remarks were left out: Status" in found.notes
+    assert means(found) == {"Before": 0.91, "After": 0.92}

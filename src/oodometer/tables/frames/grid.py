@@ -269,7 +269,9 @@ def _numeric_columns(rows: Rows, width: int) -> Collection[int]:
 
 def _without_remarks(rows: Rows, numeric: Collection[int], width: int, notes: list[str]) -> Rows:
     """Leave out headings between the lines, and remarks below the last of them."""
-    numbered = (n for n in reversed(range(len(rows))) if _has_number(rows[n], numeric))
+    # Two numbers in a cell are results only in a column of such cells.
+    paired = {c for c in numeric if numeric_share(r[c] for r in rows if c < len(r)) <= 0.5}
+    numbered = (n for n in reversed(range(len(rows))) if _has_number(rows[n], numeric, paired))
     last = next(numbered, len(rows))
     remarks = [
         is_heading(row, numeric, width) or (number > last and _is_remark(row, numeric, width))
@@ -289,5 +291,9 @@ def _is_remark(row: Sequence[str], numeric: Collection[int], width: int) -> bool
     return len(row) < width or any(filled)
 
 
-def _has_number(row: Sequence[str], numeric: Collection[int]) -> bool:
-    return any(column < len(row) and holds_numbers(row[column]) for column in numeric)
+def _has_number(row: Sequence[str], numeric: Collection[int], paired: Collection[int]) -> bool:
+    cells = {c: row[c] for c in numeric if c < len(row)}
+    return any(
+        holds_numbers(cell) if c in paired else read_cell(cell) is not None
+        for c, cell in cells.items()
+    )

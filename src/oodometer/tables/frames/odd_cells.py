@@ -12,6 +12,7 @@ from oodometer.factors import words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
+from oodometer.tables.vocabulary.others import names_judgement
 from oodometer.tables.vocabulary.statistics import is_average, is_statistic
 from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting
 
@@ -33,8 +34,17 @@ _SAME_SIZE = 2.0  # at most, of the medians of columns with the same metric
 
 def with_plain_cells(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a table whose cells are numbers, as far as labels and brackets hid them."""
-    frame = _without_crosses(_by_labels(frame, notes))
+    frame = _without_crosses(_by_labels(_without_judgements(frame, notes), notes))
     return _with_carried_metric(_without_numbers_of_others(frame, notes), notes)
+
+
+def _without_judgements(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out columns that say what to think of each line, such as Status: improved."""
+    left = [c for c in map(str, frame.columns) if names_judgement(c)]
+    left = [c for c in left if numeric_share(frame[c]) == 0 and len(frame.columns) > _FEWEST]
+    if left:
+        notes.append(f"columns of remarks were left out: {', '.join(left)}")
+    return frame.drop(columns=left)
 
 
 def _by_labels(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -55,7 +55,8 @@ def _runs(lines: Sequence[str]) -> Iterator[_Run]:
 
 
 def _is_number(line: str) -> bool:
-    return read_cell(line) is not None or is_gap(line)
+    said = plain(line)  # of gaps, words such as Error may name a line
+    return read_cell(line) is not None or (is_gap(line) and said in ("", "na", "nan"))
 
 
 def _table(runs: Sequence[_Run]) -> tuple[Rows, list[str], int] | None:
@@ -104,11 +105,15 @@ def _whole_names(lines: Sequence[str]) -> list[str]:
 
 
 def _one_line(texts: Sequence[str], width: int) -> tuple[Rows, list[str], list[str]] | None:
-    """Return the header, what stands above it and the first name, if each column has a title."""
+    """Return the header, what stands above it and the first name, if each column has a title.
+
+    Some title is a metric, or names are titles, and metrics stand before the numbers.
+    """
     if len(texts) < width + 1:
         return None
     titles = list(texts[-width - 1 : -1])
-    known = any(map(metric_named, titles))
+    turned = metric_named(texts[-1]) is not None and _names_lines(titles[0])
+    known = turned or any(map(metric_named, titles))
     return ([titles], list(texts[: -width - 1]), [texts[-1]]) if known else None
 
 
@@ -147,10 +152,14 @@ def _is_mere_metric(text: str) -> bool:
     return metric_named(text) is not None and not without_metric(text)
 
 
+def _names_lines(title: str) -> bool:
+    return plain(title) in KNOWN_TITLES.union(MODEL_TITLES)
+
+
 def _first_title(texts: Sequence[str], fewest: int) -> int | None:
     """Return where the titles begin: with that of the names, behind a caption."""
     places = range(len(texts) - fewest - 1, -1, -1)
-    known = [n for n in places if plain(texts[n]) in KNOWN_TITLES.union(MODEL_TITLES)]
+    known = [n for n in places if _names_lines(texts[n])]
     of_names = [n for n in known if not OF_SETS.fullmatch(plain(texts[n]))]
     return next(iter(of_names or known), None)
 

@@ -40,6 +40,7 @@ _OVER_OUTLIERS = re.compile(
 _OF_DATA = frozenset({"dimensions", "dimensionality", "contamination", "samples", "instances"})
 _OUTLIERS = frozenset({"outlier", "outliers", "anomaly", "anomalies"})
 _SHARES = frozenset({"perc", "percent", "percentage", "pct", "ratio", "share", "fraction"})
+_JUDGEMENTS = frozenset({"status", "verdict", "trend", "remark", "remarks"})
 _PROSE = 8  # spaces in a remark
 _PARAMETERS = frozenset(
     {"parameter", "parameters", "param", "hyperparameter", "hyperparam", "setting", "knob"}
@@ -158,6 +159,15 @@ def are_remarks(texts: Iterable[str]) -> bool:
     said = list(texts)
     remarks = [" — " in text or " – " in text or text.count(" ") >= _PROSE for text in said]
     return 2 * sum(remarks) > len(said)
+
+
+def names_judgement(title: str) -> bool:
+    """Whether a column says what to think of each line, such as improved.
+
+    >>> names_judgement("Status"), names_judgement("Static")
+    (True, False)
+    """
+    return plain(title) in _JUDGEMENTS
 
 
 def names_parameters(title: str) -> bool:
