@@ -391,6 +391,17 @@ def test_a_dry_run_of_many_runs_lists_the_first(here, monkeypatch, options, last
     assert f"{last_run}\nestimated time" in "\n".join(printed)
 
 
+def test_a_dry_run_tells_runs_from_training_runs(here, monkeypatch):
+    """Two epochs of three seeds are six runs, for which three networks are trained."""
+    factors = [{"field": "seed", "levels": [0, 1, 2]}, {"field": "epoch", "levels": [1, "last"]}]
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"factors": factors}))
+    printed: list[str] = []
+    monkeypatch.setattr("typer.echo", lambda text, err: printed.append(text))
+    code, said = here("run", "study.yaml", "--dry-run")
+    assert (code, said) == (0, "")
+    assert ": 6 runs of 3 training runs, " in printed[0]
+
+
 def test_a_setting_out_of_range_is_refused_by_a_dry_run(here):
     Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"detectors": ["energy", "knn(k=-3)"]}))
     code, said = here("run", "study.yaml", "--dry-run")

@@ -123,3 +123,25 @@ def test_cells_of_columns_that_are_ignored_stay_whole(title, pairs):
     found = unfolded(table, [], "", pairs, f"detector=method, ignore={title}")
     assert list(found.columns) == ["method", title, "SVHN FPR95", "SVHN AUROC"]
     assert list(found[title]) == list(table[title])
+
+
+def test_a_column_may_be_called_self():
+    frame = pd.DataFrame({"method": ["msp", "knn"], "self": [0.8, 0.9], "svhn": [0.7, 0.8]})
+    (found,) = read_results(frame, "auroc=*").results
+    assert set(found.frame["ood"]) == {"self", "svhn"}
+
+
+@pytest.mark.parametrize("title", ["", " ", None, float("nan")])
+def test_columns_of_frames_without_a_title_are_numbered(title):
+    frame = pd.DataFrame([["msp", 0.8, 0.9], ["knn", 0.7, 0.6]], columns=[title, "svhn", "dtd"])
+    reading = read_results(frame)
+    assert reading.results[0].detectors == ("msp", "knn")
+    assert ("column 1", "detector") in reading.columns
+
+
+def test_detectors_in_titles_have_one_direction():
+    frame = pd.DataFrame({"run": [1, 2], "A": [0.8, 0.9], "B": [0.7, 0.8]})
+    with pytest.raises(UserError, match=r"says lower=A and higher=B, but detector=\* compares"):
+        read_results(frame, "detector=*, lower=A, higher=B")
+    (found,) = read_results(frame, "detector=*, higher=A, higher=B").results
+    assert found.detectors == ("A", "B")

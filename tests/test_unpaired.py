@@ -7,11 +7,16 @@ import scipy.stats
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
-from oodometer.protocols.ranking.unpaired import separate_runs, stated_spreads
+from oodometer.protocols.ranking.unpaired import (
+    own_runs_compared,
+    separate_runs,
+    stated_spreads,
+)
 from oodometer.results import Results
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.summary import Summary, mean_interval
 from oodometer.stats.unpaired import welch
+from oodometer.tables import read_results
 
 
 def test_welch_agrees_with_scipy():
@@ -214,3 +219,26 @@ def test_data_sets_weigh_the_same_in_runs_of_each_detector():
     frame["AUROC"] += 0.001 * frame["seed"] % 0.01
     found = shown_means(analyze(frame)[0])
     assert found == pytest.approx({"knn": 0.776, "msp": 0.751})
+
+
+def test_sets_with_gaps_give_way_so_that_detectors_are_compared():
+    """Each run lacks one of the first two of five sets: on the other three, all are compared."""
+    rng = np.random.default_rng(3)
+    lines = [
+        {"method": name, "ood": ood, "seed": run, "auroc": 0.9 - 0.1 * n + rng.normal(0, 0.01)}
+        for n, name in enumerate("abc")
+        for run in range(3)
+        for place, ood in enumerate(("svhn", "dtd", "lsun", "isun", "sun"))
+        if place > 1 or (n + run) % 2 == place
+    ]
+    frame = pd.DataFrame(lines)
+    own = own_runs_compared(read_results(frame).results[0])
+    assert own == "each detector by its own runs on 3 of 5 outlier sets: 9 of 9 runs of detectors"
+    finding = separate_runs(read_results(frame).results[0])
+    assert dict(finding.facts)["detectors"] == "3"
+    assert "over 3 outlier sets" in finding.claims[0].text
+    one = separate_runs(
+        read_results(frame[(frame["method"] == "a") | (frame["seed"] == 0)]).results[0]
+    )
+    assert one.answer.startswith("a is the only detector with several runs that can be compared")
+    assert one.claims[0].text.startswith("a has a mean AUROC of 0.")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from oodometer.engine.lead.forecast import Forecast
     from oodometer.engine.lead.runner import Settings
+    from oodometer.engine.plan.plan import Plan
     from oodometer.engine.plan.study_index import Outcome
     from oodometer.reports import LatexStyle
     from oodometer.study import Study
@@ -319,13 +320,14 @@ def _print_plan(study: Study, address: str, workers: int | None, verbose: bool) 
     )
     from oodometer.engine.plan.artefacts import UNITS
     from oodometer.engine.stores import open_store
+    from oodometer.protocols.common.words import count
 
     contents, sizes = read_data_of(study)
     plan, store = make_plan(study, contents), open_store(address)
     build_own_networks(plan, sizes)
     say(
-        f"study {study.name}: {len(plan.trainings)} training runs, {len(study.ood)} outlier sets, "
-        f"{len(plan.detectors)} detectors; store {address}"
+        f"study {study.name}: {_runs(plan)}, {count(len(study.ood), 'outlier set')}, "
+        f"{count(len(plan.detectors), 'detector')}; store {address}"
     )
     for stage, (done, wanted) in count_done(plan, store).items():
         say(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
@@ -338,6 +340,15 @@ def _print_plan(study: Study, address: str, workers: int | None, verbose: bool) 
     say(_expected(expected, workers or os.cpu_count() or 1))
     if any(run_plan.spec.stopping != "none" for run_plan in plan.trainings):
         say("  (at most: some training runs may stop early)")
+
+
+def _runs(plan: Plan) -> str:
+    """How many networks are trained, and how many runs evaluate them if these are more."""
+    from oodometer.protocols.common.words import count
+
+    trained = count(len({run.training for run in plan.trainings}), "training run")
+    several = trained != count(len(plan.trainings), "training run")
+    return f"{count(len(plan.trainings), 'run')} of {trained}" if several else trained
 
 
 def _expected(expected: Forecast, workers: int) -> str:

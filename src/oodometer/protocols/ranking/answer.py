@@ -181,7 +181,13 @@ def declared(ours: str, standing: Standing, *, names_scope: bool = False) -> lis
     if len(standing.ours) == 1:
         (other,) = standing.ours
         return [f"{ours} is {parts[0].rsplit(' ', 1)[0]} {other}{scope}."]
-    return [f"{ours} is {listing(parts)} of {len(standing.ours)} others{scope}."]
+    if open_ == len(standing.ours):
+        parts = [f"not separable from any of {open_} others"]
+    elif len(parts) == 1:
+        parts = [f"{parts[0].rsplit(' ', 1)[0]} all {len(sure)} others"]
+    else:
+        parts[-1] += f" of {len(standing.ours)} others"
+    return [f"{ours} is {listing(parts)}{scope}."]
 
 
 def _not_compared(names: Sequence[str]) -> list[str]:

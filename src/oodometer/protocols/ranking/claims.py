@@ -52,7 +52,10 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
     The main scope is told with the mean itself. `why` ends the evidence.
     """
     if len(standing.detectors) == 1:
-        return [Claim(f"{_mean(standing)}.", "undecided", "there is nothing to compare it with")]
+        value, subject = number(standing.means[standing.leader].value), standing.subject
+        text = f"{standing.leader} has a mean {subject.metric} of {value}, {subject.over}."
+        evidence = [_interval(standing), "there is nothing to compare it with"]
+        return [Claim(text, "undecided", _joined(evidence))]
     if not standing.tied:
         return [_decided(standing, is_main)]
     evidence = [_interval(standing), _against(standing, standing.tied)]

@@ -94,7 +94,8 @@ class _Own(NamedTuple):
     """Mean of every detector over the runs of its own that have all common sets."""
 
     summaries: Mapping[str, Summary]
-    sets: int  # that every detector has in some run
+    sets: int  # that every detector has in some run, or most of them
+    all_sets: int
     runs: int  # that have a value at all, of all detectors
     used: int
 
@@ -105,13 +106,35 @@ def _own_runs(table: Results) -> _Own:
     )
     # Every detector by the same outlier sets: those that each has in some run.
     common = cells.groupby(level="detector", sort=False).count().gt(0).all()
-    whole = cells[list(common[common].index)].dropna()
     if not common.any():
         raise UserError("No outlier set has a value for every detector, in runs of its own.")
+    whole = _fullest(cells[list(common[common].index)])
     means = whole.T.groupby(level="id").mean().mean()  # data sets weigh the same
     values = means.groupby(level="detector", sort=False)
     known = {str(name): Summary.of(own.to_numpy(dtype=float)) for name, own in values}
-    return _Own(known, int(common.sum()), len(cells), len(whole))
+    return _Own(known, whole.shape[1], cells.shape[1], len(cells), len(whole))
+
+
+def _fullest(cells: pd.DataFrame) -> pd.DataFrame:
+    """The runs (rows) that have all of some sets, so chosen that most detectors have several runs.
+
+    All sets, unless more than half of them let more detectors be compared; those with the most
+    gaps go first.
+    """
+    order = cells.isna().sum().sort_values(kind="stable").index
+
+    def whole(many: int) -> pd.DataFrame:
+        return cells[[name for name in cells.columns if name in order[:many]]].dropna()
+
+    def worth(many: int) -> tuple[int, int]:
+        kept = whole(many)
+        runs = kept.groupby(level="detector", sort=False).size()
+        return int((runs > 1).sum()), kept.size
+
+    every = len(order)
+    if worth(every)[0] == cells.index.get_level_values("detector").nunique():
+        return whole(every)
+    return whole(max(range(every, every // 2, -1), key=worth))
 
 
 def _has_spread(known: Summary | None) -> bool:
@@ -125,9 +148,9 @@ def own_runs_compared(table: Results) -> str:
         own = _own_runs(table)
     except UserError:
         return ""
-    if own.used == own.runs:
+    if own.used == own.runs and own.sets == own.all_sets:
         return ""
-    sets = in_all(own.sets, own.sets, _set_word(table), preposition="on")
+    sets = in_all(own.sets, own.all_sets, _set_word(table), preposition="on")
     text = f"each detector by its own runs {sets}: {own.used} of {own.runs} runs of detectors"
     few = [name for name in table.detectors if not _has_spread(own.summaries.get(name))]
     return f"{text}; too few runs: {listing(few)}" if few else text
@@ -290,7 +313,7 @@ def _standing(
     bounds = ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
     whole = len(known) == len(table.detectors)
     over = f"over {count(sets, _set_word(table))}"
-    over += "" if whole else f", of the {len(known)} detectors that are compared"
+    over += "" if whole or len(known) == 1 else f", of the {len(known)} detectors that are compared"
     subject = Subject(table.label, over, sign, is_whole=whole, are_shares=shares)
     pairwise = from_summaries(turned, bounds=bounds)
     return standing_of(list(known), pairwise, AFTER_RETRAINING, subject, ours)
@@ -333,12 +356,15 @@ def _finding(
             (f"{_set_word(table)}s", str(sets)),
             *([("declared in advance", ours)] if ours else []),
         ),
-        answer=_answer(standing, ours if ours in known else "", runs) if len(known) > 1 else "",
+        answer=_answer(standing, ours if ours in known else "", runs),
     )
 
 
 def _answer(standing: Standing, ours: str, runs: Sequence[int]) -> str:
     """Whom to use, and first how the detector that was declared in advance stands."""
+    if len(standing.detectors) == 1:
+        only = "the only detector with several runs that can be compared"
+        return f"{standing.leader} is {only}: there is nothing to choose from."
     first = declared(ours, standing, names_scope=True) if ours else []
     tried = f"{runs[0]} runs of each" if len(set(runs)) == 1 else "these runs"
     return " ".join([*first, choice(standing, tried)])

@@ -171,14 +171,22 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
         frame = frame.reset_index(names=names)
     if frame.columns.nlevels > 1:
         frame = frame.set_axis([" / ".join(map(str, parts)) for parts in frame.columns], axis=1)
-    double = frame.columns[frame.columns.map(str).duplicated()]
+    frame = frame.set_axis([_title(n, own) for n, own in enumerate(frame.columns, 1)], axis=1)
+    double = frame.columns[frame.columns.duplicated()]
     if len(double):
         raise UserError(f"The table has two columns called '{double[0]}'.")
     shown = {
-        str(name): ["" if gap else _text(value) for value, gap in zip(column, gaps, strict=True)]
+        name: ["" if gap else _text(value) for value, gap in zip(column, gaps, strict=True)]
         for (name, column), (_, gaps) in zip(frame.items(), frame.isna().items(), strict=True)
     }
     return type(frame)(shown, dtype=object)
+
+
+def _title(number: int, title: object) -> str:
+    """A title as text; the number of the column, as in files, where there is none."""
+    text = str(title)
+    is_gap = title is None or title != title  # NaN
+    return f"column {number}" if is_gap or not text.strip() else text
 
 
 def _text(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.columns import with_columns
 from oodometer.tables.guessing.roles import Roles, option, parts_of
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.groups import is_group
@@ -54,7 +55,7 @@ def with_sets_of_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
             f"names in '{column}' hold data sets: '{_short(first)}' was read as {_short(rests[0])} "
             f"on {sets[first]}"
         )
-        named = frame.assign(**{kept: rests, _DATASET: list(sets.values())})
+        named = with_columns(frame, {kept: rests, _DATASET: list(sets.values())})
         return named if kept == column else named.drop(columns=column)
     return frame
 
@@ -122,7 +123,7 @@ def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
                 f"({option(said, id=new)}), outlier sets ({option(said, ood=new)}) or conditions "
                 f"({option(said, condition=new)})?"
             )
-        return frame.assign(**{column: detectors, new: others})
+        return with_columns(frame, {column: detectors, new: others})
     return frame
 
 
@@ -160,7 +161,7 @@ def with_sets_of_series(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.
                 f"'{_short(first)}' is one of {sets[first]}; {option(said, id=column)} takes each "
                 "for a data set of its own"
             )
-            return frame.assign(**{_DATASET: frame[column].map(sets)})
+            return with_columns(frame, {_DATASET: frame[column].map(sets)})
     return frame
 
 
@@ -212,7 +213,7 @@ def without_names_of_others(frame: pd.DataFrame, roles: Roles, notes: list[str])
             more = ", …" * (len(changed) > _SHOWN)
             notes.append(f"names that repeat the {other} of their line: {', '.join(shown)}{more}")
             keys = zip(frame[column], frame[other], strict=True)
-            frame = frame.assign(**{column: [short[key] for key in keys]})
+            frame = with_columns(frame, {column: [short[key] for key in keys]})
     return frame
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
@@ -55,7 +56,7 @@ def with_id_sets(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     for name in names:
         own = {rest: title for title, (of, rest) in parted.items() if of == name}
         results = {rest: frame[own[rest]] if rest in own else "" for rest in rests}
-        parts.append(frame[kept].assign(**{_ID: name}, **results))
+        parts.append(with_columns(frame[kept], {_ID: name, **results}))
     notes.append(f"titles of columns name the ID set: {', '.join(names)}")
     if left:
         notes.append(f"averages over ID sets were left out: {', '.join(left)}")

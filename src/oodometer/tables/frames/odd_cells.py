@@ -10,6 +10,7 @@ import numpy as np
 
 from oodometer.factors import words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
+from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.others import names_judgement
@@ -93,7 +94,7 @@ def _without_crosses(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         rest = [text for text in texts if text not in _CROSSES and not is_gap(text)]
         if len(rest) >= _FEWEST and all(map(read_cell, rest)):
-            frame = frame.assign(**{title: ["" if t in _CROSSES else t for t in texts]})
+            frame = with_columns(frame, {title: ["" if t in _CROSSES else t for t in texts]})
     return frame
 
 
@@ -109,7 +110,7 @@ def _without_numbers_of_others(frame: pd.DataFrame, notes: list[str]) -> pd.Data
         "numbers in brackets are as large as those before them and were left out, as numbers of "
         f"others: {', '.join(found)}"
     )
-    return frame.assign(**{c: [_BEHIND.sub("", text) for text in frame[c]] for c in found})
+    return with_columns(frame, {c: [_BEHIND.sub("", text) for text in frame[c]] for c in found})
 
 
 def _hold_numbers_of_others(texts: Sequence[str]) -> bool:

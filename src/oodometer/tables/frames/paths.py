@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import LABELS, OPTIMIZERS, plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.columns import with_columns
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
@@ -52,7 +53,7 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
     for file, table in tables.items():
         levels = _levels(file, table.frame, named[file])
         new = {name: level for name, level in levels.items() if name not in table.frame.columns}
-        frames.append(table.frame.assign(**new))
+        frames.append(with_columns(table.frame, new))
         added |= dict.fromkeys(new)
     of_sheets = any(file.parent.is_file() for file in tables)
     notes.append(f"{len(tables)} {'sheets' if of_sheets else 'files'} were read as one table")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
+from oodometer.tables.columns import with_columns
 from oodometer.tables.pages.classified import with_classes
 from oodometer.tables.vocabulary.statistics import SUMMARIES, is_average
 from oodometer.tables.vocabulary.titles import DETECTOR_TITLES, MODEL_TITLES, REPEAT_WORD
@@ -61,7 +62,7 @@ def tidied(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     for column in list(frame.columns):
         kind, numbers = _numbered_repeats(frame, column)
         if numbers is not None:
-            frame = frame.assign(**{column: numbers}).rename(columns={column: kind})
+            frame = with_columns(frame, {column: numbers}).rename(columns={column: kind})
             continue
         bare = {text: _bare_name(text) for text in frame[column].unique()}
         short = {text: _CITED.sub("", name) or name for text, name in bare.items()}

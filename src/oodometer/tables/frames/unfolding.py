@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.columns import with_columns
 from oodometer.tables.frames.odd_cells import with_plain_cells
 from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, parts_of
 from oodometer.tables.vocabulary.measures import metric_named
@@ -93,7 +94,7 @@ def _with_metrics(
     kept = [place for place, name in enumerate(names) if name != IGNORED]
     if len(kept) < len(names):
         less = {c: [_kept(text, kept, len(names)) for text in frame[c]] for c in two}
-        frame = frame.assign(**less)
+        frame = with_columns(frame, less)
     said = "/".join(names[place] for place in kept if names[place] not in DIRECTIONS)
     return frame.rename(columns={c: f"{c} {said}".strip() for c in two})
 
@@ -110,7 +111,9 @@ def _with_spreads(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     stated = {c: m for c, m in stated.items() if numeric_share(frame[c], pairs=True) > 0.5}
     for column, found in stated.items():
         is_variance = plain(found[1]).startswith("var")
-        frame = frame.assign(**{column: [_mean_with_spread(t, is_variance) for t in frame[column]]})
+        frame = with_columns(
+            frame, {column: [_mean_with_spread(t, is_variance) for t in frame[column]]}
+        )
     if stated:
         notes.append(f"means and spreads in one cell were joined: {', '.join(stated)}")
     bare = {c: " ".join(_STATED.sub(" ", c).split()) or c for c in stated}

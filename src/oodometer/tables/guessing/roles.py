@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError, nearest, unknown
 from oodometer.factors import Kind
+from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.measures import (
     MEASURES,
     Measure,
@@ -114,6 +115,7 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
         if role in SINGLE and role in chosen.values():
             raise UserError(f"--columns names two columns as {role}.")
         chosen[column] = role if measure is None else measure.name
+    _require_one_direction(chosen)
     return chosen
 
 
@@ -138,6 +140,17 @@ def _may_be_role(name: str) -> bool:
     known = (*SINGLE, *MANY)
     is_metric = all(measure_called(part) or part in known for part in name.split("/"))
     return is_metric or metric_named(name) is not None or nearest(name, known) is not None
+
+
+def _require_one_direction(chosen: Mapping[str, str]) -> None:
+    """Refuse detectors in titles whose columns differ in which is better."""
+    ways = {role: column for column, role in chosen.items() if role in ("higher", "lower")}
+    if chosen.get(COLUMNS) == "detector" and len(ways) > 1:
+        both = " and ".join(f"{role}={column}" for role, column in ways.items())
+        raise UserError(
+            f"--columns says {both}, but detector=* compares the titles of columns, which hold one "
+            f"metric: use {option(detector=ALL, higher=ALL)} or {option(detector=ALL, lower=ALL)}."
+        )
 
 
 def _others(pattern: str, frame: pd.DataFrame) -> list[str]:
@@ -225,7 +238,7 @@ def joined_column(frame: pd.DataFrame, parts: Sequence[str], name: str) -> pd.Da
     """Replace columns by one of that name that holds the texts of all."""
     lines = frame[list(parts)].to_numpy().tolist()
     joined = [" + ".join(dict.fromkeys(filter(None, line))) for line in lines]
-    return frame.drop(columns=list(parts)).assign(**{name: joined})
+    return with_columns(frame.drop(columns=list(parts)), {name: joined})
 
 
 def option(said: str = "", /, **chosen: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import Cell, read_cell, value_of
+from oodometer.tables.columns import with_columns
 from oodometer.tables.guessing.likeness import (
     are_ranks,
     are_runs,
@@ -76,7 +77,7 @@ def untitled_results(
     roles.ignored |= dict.fromkeys((c for c in numeric if c in of_pairs - kept), _OTHER_QUANTITY)
     asked = ALL in roles.chosen
     if asked:  # numbers with a sign are results if the user says so
-        frame = frame.assign(**{c: frame[c].str.lstrip("+") for c in numeric})
+        frame = with_columns(frame, {c: frame[c].str.lstrip("+") for c in numeric})
     measured = [c for c in measurements(frame, cells, bounded) if c not in of_pairs]
     if not measured and not pairs:
         measured = _any_numbers(frame, cells, roles)

@@ -15,6 +15,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
+from oodometer.tables.columns import with_columns
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.content import are_of_classifiers
 from oodometer.tables.guessing.metric_titles import without_rates
@@ -202,7 +203,7 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
     other = {"ood": OUTLIERS if of_detection else "", "id": ""}.get(wide, NOT_GIVEN)
     both = set(long[unnamed]["metric"]) & set(long[~unnamed]["metric"])  # IoU beside IoU on SVHN
     alone = len(labels) == 1 and not both and (wide != "ood" or is_data(labels[0]))
-    return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})
+    return with_columns(long, {wide: long[wide].fillna(labels[0] if alone else other)})
 
 
 def _spread(cell: Cell | None, stated: bool) -> float:
@@ -283,7 +284,7 @@ def _filled(
         return texts
     below = names.where(~empty).ffill()
     labels = [c for c in frame.columns if c not in roles.measured and c not in roles.ignored]
-    filled = frame[labels].assign(**{column: below})
+    filled = with_columns(frame[labels], {column: below})
     if empty[0] or filled.duplicated().any():
         line = int(np.flatnonzero(empty)[0]) + 1
         raise UserError(
@@ -306,7 +307,7 @@ def _merged(
     if all(texts) or not texts[0] or not frame[labels].duplicated().any():
         return texts
     below = frame[column].where(texts != "").ffill()
-    if frame[labels].assign(**{column: below}).duplicated().any():
+    if with_columns(frame[labels], {column: below}).duplicated().any():
         return texts
     notes.append(f"{column} is empty in some rows: filled from the row above, as for merged cells")
     return below.to_numpy(dtype=object)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import by_title, plain, words_of
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.columns import with_columns
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.levels import id_column, is_unplanned
 from oodometer.tables.lines.long import ROW, Long
@@ -98,7 +99,7 @@ def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
         notes.append(f"rows that repeat a cell: {rows}, averaged, because most cells have one")
         return replace(long, frame=_averaged(frame, keys).drop(columns=ROW))
     number = frame.sort_values(ROW, kind="stable").groupby(keys, dropna=False, sort=False)
-    frame = frame.assign(**{_NUMBER: number.cumcount() + 1})
+    frame = with_columns(frame, {_NUMBER: number.cumcount() + 1})
     name = "run" if "run" not in long.factors else "repetition"
     shared = _is_order_shared(frame, keys)
     levels = frame[_NUMBER].astype(str)

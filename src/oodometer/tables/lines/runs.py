@@ -13,6 +13,7 @@ import numpy as np
 from oodometer.factors import TITLES, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.columns import with_columns
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.kinds import (
     is_decimal,
@@ -96,7 +97,7 @@ def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         }
         other = [f"{name} = {known}" for name, known in spelling.items() if name != known]
         if other:
-            frame = frame.assign(**{column: frame[column].replace(spelling)})
+            frame = with_columns(frame, {column: frame[column].replace(spelling)})
             notes.append(
                 f"names that differ only in capitalization were merged: {', '.join(other)}"
             )
@@ -113,7 +114,7 @@ def _with_promoted_settings(long: Long) -> Long:
         keys = [c for c in telling if not _joins(frame, c, name, telling)] + id_column(frame)
         per_cell = frame.groupby(keys)[name].nunique().max() if keys else frame[name].nunique()
         if per_cell > 1:
-            frame = frame.assign(**{name: frame[name].map("{:g}".format)})
+            frame = with_columns(frame, {name: frame[name].map("{:g}".format)})
             factors[name] = covariates.pop(name)
     return replace(long, frame=frame, factors=factors, covariates=covariates)
 
