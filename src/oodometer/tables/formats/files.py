@@ -167,16 +167,27 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
     elif frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":
         names = [f"column {number + 1}" for number in range(frame.index.nlevels)]
         frame = frame.reset_index(names=names)
-    if frame.columns.nlevels > 1:
-        frame = frame.set_axis([" / ".join(map(str, parts)) for parts in frame.columns], axis=1)
-    double = frame.columns[frame.columns.map(str).duplicated()]
+    frame = frame.set_axis(
+        [_title(name, place) for place, name in enumerate(frame.columns)], axis=1
+    )
+    double = frame.columns[frame.columns.duplicated()]
     if len(double):
         raise UserError(f"The table has two columns called '{double[0]}'.")
     shown = {
-        str(name): ["" if gap else _text(value) for value, gap in zip(column, gaps, strict=True)]
+        name: ["" if gap else _text(value) for value, gap in zip(column, gaps, strict=True)]
         for (name, column), (_, gaps) in zip(frame.items(), frame.isna().items(), strict=True)
     }
     return type(frame)(shown, dtype=object)
+
+
+def _title(name: object, place: int) -> str:
+    """Join the levels of a title; one without any is called by its place, as in other files.
+
+    >>> _title(("SVHN", "AUROC"), 1), _title(("Method", ""), 0), _title("", 0)
+    ('SVHN AUROC', 'Method', 'column 1')
+    """
+    parts = [str(part) for part in (name if isinstance(name, tuple) else (name,))]
+    return " ".join(part for part in parts if part.strip()) or f"column {place + 1}"
 
 
 def _text(value: object) -> str:
