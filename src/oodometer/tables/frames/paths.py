@@ -237,7 +237,8 @@ def _read(file: Path, notes: list[str]) -> dict[Path, Table]:
 
 def _tells_detectors(frame: pd.DataFrame) -> bool:
     """Whether a table itself says which detectors its numbers belong to."""
-    if sum(map(is_detector, frame.columns)) >= 2:
+    titles = [without_metric(title) for title in map(str, frame.columns)]
+    if sum(is_detector(title) or is_model(title) for title in titles) >= 2:
         return True
     for column in frame.columns:
         if numeric_share(frame[column]) > 0.5:
