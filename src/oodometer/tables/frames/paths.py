@@ -16,6 +16,13 @@ from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
+    is_compared,
+    is_detector,
+    is_model,
+    is_surely_detector,
+)
+from oodometer.tables.vocabulary.others import METRIC_TITLES
+from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
     DETECTOR_TITLES,
     ID_TITLES,
@@ -23,12 +30,8 @@ from oodometer.tables.vocabulary.names import (
     OOD_TITLES,
     REPEAT_TITLES,
     REPEAT_WORD,
-    is_detector,
-    is_model,
-    is_surely_detector,
     mentions_setting,
 )
-from oodometer.tables.vocabulary.others import METRIC_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,7 +241,7 @@ def _read(file: Path, notes: list[str]) -> dict[Path, Table]:
 def _tells_detectors(frame: pd.DataFrame) -> bool:
     """Whether a table itself says which detectors its numbers belong to."""
     titles = [without_metric(title) for title in map(str, frame.columns)]
-    if sum(is_detector(title) or is_model(title) for title in titles) >= 2:
+    if sum(map(is_compared, titles)) >= 2:
         return True
     for column in frame.columns:
         if numeric_share(frame[column]) > 0.5:

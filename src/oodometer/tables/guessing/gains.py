@@ -18,7 +18,7 @@ from oodometer.tables.frames.differences import (
 )
 from oodometer.tables.lines.summaries import are_results
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import OTHER_STATISTICS, is_qualifier
+from oodometer.tables.vocabulary.statistics import OTHER_STATISTICS, is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd
