@@ -259,11 +259,12 @@ def test_titles_of_three_levels_in_a_frame():
 
 
 @pytest.mark.parametrize("pattern", ["{} AUROC", "{}"])
-@pytest.mark.parametrize("factor", ["optimizer", "label_noise", "Network", "lr", "seed"])
+@pytest.mark.parametrize("factor", ["optimizer", "label_noise", "Network", "lr", "seed", "Loss"])
 def test_titles_state_the_level_of_a_factor(tmp_path, factor, pattern):
     frame = seeds().rename(columns={"Seed": factor})
-    frame[factor] = [f"{level / 10:g}" for level in frame[factor]]
-    frame = frame[frame[factor] < "0.3"]
+    levels = ("ce", "focal", "mixup") if factor == "Loss" else ("0", "0.1", "0.2")
+    frame = frame[frame[factor] < len(levels)].copy()
+    frame[factor] = [levels[place] for place in frame[factor]]
     path = tmp_path / "auroc.csv"
     in_titles(frame, factor, pattern.format(f"{factor}={{}}")).reset_index().to_csv(
         path, index=False
@@ -308,7 +309,8 @@ def test_printed_frames_have_one_space_between_some_columns(tmp_path, index):
 def test_detectors_called_like_statistics_are_compared_in_every_layout(name):
     frame = seeds()
     frame["Method"] = frame["Method"].replace({"ViM": name})
-    assert lines(read_results(wide(frame, "Method"))) == lines(read_results(frame))
+    for columns in (("Method",), ("Method", "Dataset")):
+        assert lines(read_results(wide(frame, *columns))) == lines(read_results(frame))
 
 
 def test_the_name_of_a_file_is_no_detector_beside_detectors_in_titles(tmp_path):

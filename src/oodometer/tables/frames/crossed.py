@@ -106,9 +106,23 @@ def _may_measure(frame: pd.DataFrame, column: str) -> bool:
     return not known and numeric_share(frame[column]) > 0.5
 
 
+def _metric_of(title: str) -> str | None:
+    """Return the metric that a title names; a word before a level that it states is none.
+
+    >>> _metric_of("Loss=focal AUROC"), _metric_of("Loss=focal"), _metric_of("AUROC k=5")
+    ('auroc', None, 'auroc')
+    """
+    key, _, level = title.partition("=")
+    return metric_named(level if level and len(key.split()) == 1 else title)
+
+
 def _without_metric(title: str) -> str:
-    said = without_metric(title) if metric_named(title) is not None else title
-    return _BETWEEN.sub(r"\1", said)
+    if _metric_of(title) is None:
+        return _BETWEEN.sub(r"\1", title)
+    key, sign, level = title.partition("=")
+    if level and len(key.split()) == 1:
+        return f"{key}{sign}{without_metric(level)}"
+    return _BETWEEN.sub(r"\1", without_metric(title))
 
 
 def _lines(
@@ -151,7 +165,7 @@ def _is_beside(column: str, parts: Mapping[str, tuple[str, ...]]) -> bool:
 
 def _metric_title(column: str) -> str:
     """Return the title of a metric's numbers; a percent sign says what these are."""
-    metric = metric_named(column)
+    metric = _metric_of(column)
     percent = " (%)" if "%" in column and "95%" not in column else ""
     return f"{metric}{percent}" if metric else _VALUE
 
@@ -245,7 +259,8 @@ def _are_names(texts: Sequence[str]) -> bool:
     if all(map(_AT_RANK.fullmatch, texts)):
         return False
     no_names = (metric_named(text) is not None or read_cell(text) is not None for text in texts)
-    return not any(no_names) and not _are(texts, is_statistic)
+    statistics = [is_statistic(text) and not is_compared(text) for text in texts]
+    return not any(no_names) and 2 * sum(statistics) < len(statistics)
 
 
 def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:
