@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from oodometer import analyze
+from oodometer.errors import UserError
 from oodometer.tables import read_results
 
 DETECTORS = ("MSP", "Energy", "KNN", "ViM")
@@ -232,3 +233,142 @@ def test_a_heading_between_rows_may_number_the_run(tmp_path):
     path.write_text("\n".join(lines))
     (results,) = read_results(path).results
     assert [(factor.name, factor.kind) for factor in results.factors] == [("seed", "repeat")]
+
+
+def in_titles(frame, column, pattern):
+    """Spread one column: its levels stand in titles, as a pattern says."""
+    index = [c for c in frame.columns if c not in (column, "AUROC")]
+    spread = frame.pivot_table("AUROC", index, column, sort=False)
+    return spread.set_axis([pattern.format(level) for level in spread.columns], axis=1)
+
+
+@pytest.mark.parametrize("level", ["Dataset", "Method", "Seed"])
+def test_a_frame_with_titles_of_two_levels(level):
+    frame = seeds()
+    called = "seed {}" if level == "Seed" else "{}"
+    spread = in_titles(frame, level, called)
+    spread.columns = pd.MultiIndex.from_product([spread.columns, ["AUROC"]])
+    assert lines(read_results(spread.reset_index())) == lines(read_results(frame))
+
+
+def test_titles_of_three_levels_in_a_frame():
+    frame = id_sets()
+    spread = frame.pivot_table("AUROC", "Method", ["ID", "OOD"], sort=False)
+    spread.columns = pd.MultiIndex.from_tuples([(*pair, "AUROC") for pair in spread.columns])
+    assert lines(read_results(spread)) == lines(read_results(frame))
+
+
+@pytest.mark.parametrize("pattern", ["{} AUROC", "{}"])
+@pytest.mark.parametrize("factor", ["optimizer", "label_noise", "Network", "lr", "seed", "Loss"])
+def test_titles_state_the_level_of_a_factor(tmp_path, factor, pattern):
+    frame = seeds().rename(columns={"Seed": factor})
+    levels = ("ce", "focal", "mixup") if factor == "Loss" else ("0", "0.1", "0.2")
+    frame = frame[frame[factor] < len(levels)].copy()
+    frame[factor] = [levels[place] for place in frame[factor]]
+    path = tmp_path / "auroc.csv"
+    in_titles(frame, factor, pattern.format(f"{factor}={{}}")).reset_index().to_csv(
+        path, index=False
+    )
+    rows, kinds = lines(read_results(path))
+    expected, known = lines(read_results(frame))
+    spelled = [tuple(str(part).replace("_", " ") for part in row) for row in (*rows, *expected)]
+    assert spelled[: len(rows)] == spelled[len(rows) :]
+    assert {kind for _, kind in kinds} == {kind for _, kind in known}
+
+
+def test_whole_numbers_in_titles_may_be_written_as_decimals(tmp_path):
+    frame = seeds()
+    spread = wide(frame, "Dataset", "Seed").rename(
+        columns=lambda c: c.replace(" AUROC", ".0 AUROC")
+    )
+    assert lines(read_results(spread)) == lines(read_results(frame))
+
+
+def test_columns_without_titles_stay_apart(tmp_path):
+    table = {"columns": ["", "", "MSP", "KNN"], "data": [["SVHN", "AUROC", 91.2, 93.1],
+             ["LSUN", "AUROC", 90.2, 92.1]]}  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(table))
+    assert set(read_results(path).results[0].ood) == {"SVHN", "LSUN"}
+    table["columns"][:2] = ["Data", "Data"]
+    path.write_text(json.dumps(table))
+    with pytest.raises(UserError, match="two columns called 'Data'"):
+        read_results(path)
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_printed_frames_have_one_space_between_some_columns(tmp_path, index):
+    frame = id_sets().rename(columns={"ID": "ID dataset", "OOD": "OOD dataset"})
+    frame["Method"] = frame["Method"].replace({"KNN": "Distance to the nearest neighbors"})
+    path = tmp_path / "t.txt"
+    path.write_text(frame.to_string(index=index) + "\n")
+    assert lines(read_results(path)) == lines(read_results(frame))
+
+
+@pytest.mark.parametrize("name", ["Max Logit", "Max Foo", "Absolute max probability difference"])
+def test_detectors_called_like_statistics_are_compared_in_every_layout(name):
+    frame = seeds()
+    frame["Method"] = frame["Method"].replace({"ViM": name})
+    for columns in (("Method",), ("Method", "Dataset")):
+        assert lines(read_results(wide(frame, *columns))) == lines(read_results(frame))
+
+
+def test_the_name_of_a_file_is_no_detector_beside_detectors_in_titles(tmp_path):
+    frame = seeds()
+    path = tmp_path / "msp.csv"
+    wide(frame, "Method").to_csv(path, index=False)
+    assert lines(read_results(path)) == lines(read_results(frame))
+
+
+@pytest.mark.parametrize("caption", ["AUROC of all methods.", "Results (AUROC)"])
+def test_a_caption_names_the_metric_of_seeds(tmp_path, caption):
+    frame = seeds()
+    path = tmp_path / "page.md"
+    table = markdown(in_titles(frame, "Seed", "seed {}").reset_index())
+    path.write_text(table.replace("## Results\n", f"## Results\n\n{caption}\n"))
+    assert lines(read_results(path)) == lines(read_results(frame))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "| Data | Images | Classes |\n|---|---|---|\n| SVHN | 26032 | 10 |\n| LSUN | 10000 | 9 |\n",
+        "| Method | Time (s) | Params |\n|---|---|---|\n| MSP | 1.2 | 3.5 |\n| KNN | 9.3 | 3.5 |\n",
+    ],
+)
+def test_tables_of_sizes_and_costs_are_no_results(tmp_path, rows):
+    path = tmp_path / "page.md"
+    path.write_text(f"{markdown(seeds())}\n## Other\n\n{rows}")
+    reading = read_results(path)
+    assert lines(reading) == lines(read_results(seeds()))
+    assert [table.is_read for table in reading.found] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("title", "pattern", "option"),
+    [
+        ("zork", "{}", "re_evaluation=zork"),
+        ("", "{Dataset}_{}.csv", "part=column 3"),
+    ],
+)
+def test_questions_offer_every_kind(tmp_path, title, pattern, option):
+    frame = seeds()
+    levels = [
+        pattern.format(n, Dataset=s) for n, s in zip(frame["Seed"], frame["Dataset"], strict=True)
+    ]
+    path = tmp_path / "t.csv"
+    frame.assign(Seed=levels).rename(columns={"Seed": title}).to_csv(path, index=False)
+    with pytest.raises(UserError, match=option):
+        read_results(path)
+    kind = option.partition("=")[0]
+    assert [f.kind for f in read_results(path, option).results[0].factors] == [kind]
+
+
+def test_unknown_titles_beside_id_sets_may_be_outlier_sets(tmp_path):
+    frame = id_sets()
+    names = {"SVHN": "Zubrek", "Textures": "Olimar", "Places365": "Tandow"}
+    frame["OOD"] = frame["OOD"].replace(names)
+    spread = wide(frame, "OOD")
+    with pytest.raises(UserError, match=r'data sets with --columns "ood=\*"'):
+        read_results(spread)
+    assert lines(read_results(spread, "ood=*")) == lines(read_results(frame))

@@ -169,8 +169,6 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
     elif frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":
         names = [f"column {number + 1}" for number in range(frame.index.nlevels)]
         frame = frame.reset_index(names=names)
-    if frame.columns.nlevels > 1:
-        frame = frame.set_axis([" / ".join(map(str, parts)) for parts in frame.columns], axis=1)
     frame = frame.set_axis([_title(n, own) for n, own in enumerate(frame.columns, 1)], axis=1)
     double = frame.columns[frame.columns.duplicated()]
     if len(double):
@@ -183,10 +181,14 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _title(number: int, title: object) -> str:
-    """A title as text; the number of the column, as in files, where there is none."""
-    text = str(title)
-    is_gap = title is None or title != title  # NaN
-    return f"column {number}" if is_gap or not text.strip() else text
+    """Join the levels of a title; the number of the column, as in files, where there is none.
+
+    >>> _title(2, ("SVHN", "AUROC")), _title(1, ("Method", "")), _title(1, None)
+    ('SVHN AUROC', 'Method', 'column 1')
+    """
+    parts = title if isinstance(title, tuple) else (title,)
+    given = [str(part) for part in parts if part is not None and part == part]  # not NaN
+    return " ".join(part for part in given if part.strip()) or f"column {number}"
 
 
 def _text(value: object) -> str:

@@ -15,7 +15,12 @@ from oodometer.tables.formats.json_nested import (
     nested_lines,
     title_of_names,
 )
-from oodometer.tables.formats.json_parts import unlike_tables, without_means, without_summaries
+from oodometer.tables.formats.json_parts import (
+    titled_lines,
+    unlike_tables,
+    without_means,
+    without_summaries,
+)
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
@@ -49,7 +54,7 @@ def _rows(content: Json) -> list[Line] | None:
     if not isinstance(content, list) or not content or not _are_lists(content):
         return None
     titles, *rows = content
-    return _titled(titles, rows)
+    return titled_lines(titles, rows)
 
 
 def _records(content: Json) -> list[Line] | None:
@@ -112,7 +117,7 @@ def _pandas(content: Json) -> list[Line] | None:
         return None
     titles = content.get("columns")
     if isinstance(titles, list) and _are_lists(data):
-        return _titled(titles, data)
+        return titled_lines(titles, data)
     if not _are_objects(data):
         return None
     return [_flat({k: v for k, v in entry.items() if k != "index"}) for entry in data]
@@ -234,10 +239,6 @@ _SHAPES: tuple[Callable[[Json], list[Line] | None], ...] = (
     _rows, _records, _wrapped, _pandas, _columns, _among_facts, _groups, _one_run, _one_line,
     _numbers_by_name, _names_inside_names,
 )  # fmt: skip
-
-
-def _titled(titles: list[Json], rows: list[list[Json]]) -> list[Line]:
-    return [dict(zip(map(str, titles), row, strict=False)) for row in rows]
 
 
 def _is_fact(name: str, value: Json) -> bool:

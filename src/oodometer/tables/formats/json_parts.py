@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import combinations
 
@@ -219,3 +220,11 @@ def _names_metric(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
     return any(metric_named(str(name)) or _names_metric(entry) for name, entry in value.items())
+
+
+def titled_lines(titles: list[Json], rows: list[list[Json]]) -> list[dict[str, Json]]:
+    """Return an object per line; titles that are empty say their place, as in other files."""
+    named = [str(title).strip() or f"column {n}" for n, title in enumerate(titles, 1)]
+    if double := [title for title, times in Counter(named).items() if times > 1]:
+        raise UserError(f"The table has two columns called '{double[0]}'.")
+    return [dict(zip(named, row, strict=False)) for row in rows]

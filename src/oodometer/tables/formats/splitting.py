@@ -7,6 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
@@ -85,6 +86,8 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
     if sum(line.count('"') for line in some) >= len(some):  # names in quotation marks
         rows = list(csv.reader(map(str.strip, lines), delimiter=" ", skipinitialspace=True))
         return _even(rows, lines[0])
+    if ended := _by_ends(lines):
+        return ended
     wide, narrow = (
         [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
         for gap in (r"\s{2,}", r"\s+")
@@ -99,6 +102,34 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
             return rows
     found = placed or _even(wide, lines[0]) or _even(narrow, lines[0]) or _with_long_names(narrow)
     return found or _below_each_other(lines)
+
+
+def _by_ends(lines: Sequence[str]) -> Rows | None:
+    """Cut where a word ends in all lines, as pandas prints: None unless that leaves whole cells.
+
+    Names may hold spaces, and so may titles: there may be a single one between two columns.
+    """
+    if lines[0][:1].isspace() and _are_counted(lines[1:]):
+        lines = [
+            lines[0],
+            *(re.sub(r"^\d+", lambda n: " " * len(n[0]), line) for line in lines[1:]),
+        ]
+    lines = [re.sub(r" (±|\+/-) ", "\0\\1\0", line.rstrip()) for line in lines]
+    ends = set.intersection(*({word.end() for word in re.finditer(r"\S+", line)} for line in lines))
+    if len({*map(len, lines)}) > 1 or len(ends) < 2:
+        return None
+    spans = list(pairwise([0, *sorted(ends)]))
+    rows = [[line[start:end].strip() for start, end in spans] for line in lines]
+    if any(not cell or "  " in cell for row in rows for cell in row):
+        return None
+    rows = [[cell.replace("\0", "") for cell in row] for row in rows]
+    return rows if all(holds_numbers(row[-1]) or is_gap(row[-1]) for row in rows[1:]) else None
+
+
+def _are_counted(lines: Sequence[str]) -> bool:
+    """Whether lines begin with their numbers, from 0 on."""
+    found = [re.match(r"\d+(?=\s)", line) for line in lines]
+    return [match and int(match[0]) for match in found] == [*range(len(lines))]
 
 
 def _by_position(lines: Sequence[str]) -> Rows | None:

@@ -30,12 +30,13 @@ _FEWEST = 4  # columns of results
 _MOST = 200
 _SIGNS = (" ", "_", "/", "|")  # between two names of a title
 _NUMBERED = re.compile(
-    r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+"
+    r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+(?:\.0+)?"
 )  # seed 42, which is known as it is
 _SHOTS = re.compile(r"(?i)\d[\s\-]?shots?\b")  # of a data set: mini-ImageNet 5-shot
 _AT_RANK = re.compile(r"(?i)(?:r|p|top|hits?)?[\s@\-]*\d+")  # where rankings end: R@5, P1, top-5
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
 _VALUE = "value"  # title of the numbers, where titles name no metric
+_BETWEEN = re.compile(r"\s*([/|])\s*")  # two levels of a title: SVHN / seed 0
 _Pairs = list[tuple[str, str]]
 
 
@@ -51,6 +52,9 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     said = {c: _without_metric(c) for c in numeric}
     results = [c for c in numeric if said[c] and not is_average(said[c]) and not is_average(c)]
     whats = [said[c] for c in results]
+    if key := _stated_factor(whats, frame):
+        levels = {c: (said[c].partition("=")[2].strip(),) for c in results}
+        return _lines(frame, numeric, levels, (key,), notes)
     if not _FEWEST <= len(set(whats)) <= _MOST:
         return frame
     sets = _pairs_of_sets(whats)
@@ -71,6 +75,17 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return _lines(frame, numeric, others, (title,), notes, forms)
 
 
+def _stated_factor(whats: Sequence[str], frame: pd.DataFrame) -> str:
+    """Return what all titles state a level of, as do optimizer=sgd and optimizer=adam, or ""."""
+    stated = [what.partition("=") for what in whats]
+    keys = {key.strip() for key, _, _ in stated}
+    levels = {level.strip() for _, _, level in stated}
+    if len(keys) != 1 or len(levels) < 2 or not all(level and "=" not in level for level in levels):
+        return ""
+    key = keys.pop()
+    return key if key and plain(key) not in {plain(str(c)) for c in frame.columns} else ""
+
+
 def _side_of_forms(parts: _Pairs) -> int | None:
     """Return which part tells forms of a metric apart, such as image and pixel AUROC, if one does.
 
@@ -82,14 +97,32 @@ def _side_of_forms(parts: _Pairs) -> int | None:
 
 
 def _may_measure(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a column may hold results: numbers that neither count runs nor are a setting."""
-    setting = mentions_setting(column) and not _SHOTS.search(column)
+    """Whether a column may hold results: numbers that neither count runs nor are a setting.
+
+    A title such as "label_noise=0.2" states the level at which they were found.
+    """
+    setting = mentions_setting(column) and not _SHOTS.search(column) and "=" not in column
     known = plain(column) in TITLES or setting or names_costs(column)
     return not known and numeric_share(frame[column]) > 0.5
 
 
+def _metric_of(title: str) -> str | None:
+    """Return the metric that a title names; a word before a level that it states is none.
+
+    >>> _metric_of("Loss=focal AUROC"), _metric_of("Loss=focal"), _metric_of("AUROC k=5")
+    ('auroc', None, 'auroc')
+    """
+    key, _, level = title.partition("=")
+    return metric_named(level if level and len(key.split()) == 1 else title)
+
+
 def _without_metric(title: str) -> str:
-    return without_metric(title) if metric_named(title) is not None else title
+    if _metric_of(title) is None:
+        return _BETWEEN.sub(r"\1", title)
+    key, sign, level = title.partition("=")
+    if level and len(key.split()) == 1:
+        return f"{key}{sign}{without_metric(level)}"
+    return _BETWEEN.sub(r"\1", without_metric(title))
 
 
 def _lines(
@@ -119,8 +152,8 @@ def _lines(
         )
         for pair, own in columns.items()
     ]
-    kept = "the column" if forms else "the columns"
-    notes.append(f"titles of two lines became {kept} {' and '.join(names)}")
+    kept = "the column" if len(names) == 1 else "the columns"
+    notes.append(f"titles of columns became {kept} {' and '.join(names)}")
     return pd.concat(lines, ignore_index=True).fillna("")
 
 
@@ -132,7 +165,7 @@ def _is_beside(column: str, parts: Mapping[str, tuple[str, ...]]) -> bool:
 
 def _metric_title(column: str) -> str:
     """Return the title of a metric's numbers; a percent sign says what these are."""
-    metric = metric_named(column)
+    metric = _metric_of(column)
     percent = " (%)" if "%" in column and "95%" not in column else ""
     return f"{metric}{percent}" if metric else _VALUE
 
@@ -204,17 +237,21 @@ def _crossed(titles: Sequence[str]) -> _Pairs | None:
             below = [t.removeprefix(first + sign) for t in given if t.startswith(first + sign)]
             pairs = {f"{a}{sign}{b}": (a, b) for a in groups for b in below}
             crossed = min(len(groups), len(below)) > 1 and pairs.keys() == set(given)
-            if crossed and _are_two(groups, below, known=sign != " "):
+            if crossed and _are_two(groups, below, sign):
                 return [pairs[title] for title in titles]
     return None
 
 
-def _are_two(groups: Sequence[str], below: Sequence[str], *, known: bool) -> bool:
-    """Whether two parts of titles may name two things, not both data; one of them `known`."""
+def _are_two(groups: Sequence[str], below: Sequence[str], sign: str) -> bool:
+    """Whether two parts of titles may name two things, not both data.
+
+    Beside signs that names hold, too, one part must be known: data, or models beside a slash.
+    """
     if not _are_names(groups) or not _are_names(below):
         return False
     data = [_are(names, is_data) for names in (groups, below)]
-    return not all(data) and (not known or any(data))
+    models = sign != "_" and (_are(groups, is_compared) or _are(below, is_compared))
+    return not all(data) and (sign == " " or any(data) or models)
 
 
 def _are_names(texts: Sequence[str]) -> bool:
@@ -222,7 +259,8 @@ def _are_names(texts: Sequence[str]) -> bool:
     if all(map(_AT_RANK.fullmatch, texts)):
         return False
     no_names = (metric_named(text) is not None or read_cell(text) is not None for text in texts)
-    return not any(no_names) and not _are(texts, is_statistic)
+    statistics = [is_statistic(text) and not is_compared(text) for text in texts]
+    return not any(no_names) and 2 * sum(statistics) < len(statistics)
 
 
 def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:

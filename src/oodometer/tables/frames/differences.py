@@ -48,6 +48,15 @@ def words_of_difference(title: str) -> set[str]:
     return words_of(title) & _WORDS
 
 
+def words_beside_difference(title: str) -> set[str]:
+    """Return the words of a title that have nothing to do with a difference that it names.
+
+    >>> words_beside_difference("Absolute gain over MSP")
+    {'msp'}
+    """
+    return set() if _SIGN.search(title) else set(words_of(title)) - _WORDS - _AROUND
+
+
 def without_differences(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out rows of gains over others, and those in which pandas describes the other rows."""
     return _without_gains(_without_description(frame, notes), notes)

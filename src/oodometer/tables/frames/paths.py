@@ -16,7 +16,12 @@ from oodometer.tables.columns import with_columns
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import is_detector, is_model, is_surely_detector
+from oodometer.tables.vocabulary.names import (
+    is_compared,
+    is_detector,
+    is_model,
+    is_surely_detector,
+)
 from oodometer.tables.vocabulary.others import METRIC_TITLES
 from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
@@ -236,7 +241,8 @@ def _read(file: Path, notes: list[str]) -> dict[Path, Table]:
 
 def _tells_detectors(frame: pd.DataFrame) -> bool:
     """Whether a table itself says which detectors its numbers belong to."""
-    if sum(map(is_detector, frame.columns)) >= 2:
+    titles = [without_metric(title) for title in map(str, frame.columns)]
+    if sum(map(is_compared, titles)) >= 2:
         return True
     for column in frame.columns:
         if numeric_share(frame[column]) > 0.5:

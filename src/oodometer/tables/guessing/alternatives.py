@@ -90,7 +90,8 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     raise UserError(
         f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
         f"decides, with {_options(forms, main, roles)}{' (or lower=)' * (main == UNNAMED)}, or "
-        f"average them with {roles.option(condition=ALL)}."
+        f"average them, as data sets with {roles.option(**{_role_of_sets(roles): ALL})}, else "
+        f"with {roles.option(condition=ALL)}."
     )
 
 
@@ -100,6 +101,11 @@ def _may_be_compared(said: Sequence[str], roles: Roles) -> bool:
     words = [text.split() for text in said]
     forms = any(_is_form(word) for part in words for word in part) or _are_crossed(words)
     return by_title and not forms and (roles.id is not None or roles.ood is not None)
+
+
+def _role_of_sets(roles: Roles) -> str:
+    """Return what data sets in titles are: the outliers of ID sets in a column, or ID sets."""
+    return "id" if roles.id is None and (roles.ood is not None or roles.sets == "id") else "ood"
 
 
 def require_alike(frame: pd.DataFrame, roles: Roles) -> None:

@@ -10,10 +10,16 @@ import numpy as np
 
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import value_of
-from oodometer.tables.frames.differences import are_gains, is_difference, words_of_difference
+from oodometer.tables.frames.differences import (
+    are_gains,
+    is_difference,
+    words_beside_difference,
+    words_of_difference,
+)
 from oodometer.tables.guessing.likeness import are_decimals
 from oodometer.tables.lines.summaries import are_results
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
+from oodometer.tables.vocabulary.statistics import OTHER_STATISTICS, is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +84,20 @@ def is_one_of(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
 
 
 def _may_be_name(text: str) -> bool:
-    """Whether words may name something though one is that for differences: Delta, delta-x."""
+    """Whether words may name something though one is that for differences: Delta, delta-x.
+
+    Two others make a name of their own: max probability difference.
+    """
     words = words_of(text)
-    return _NAME in words and not is_difference(text)
+    several = len(words_beside_difference(text)) > 1
+    return several or (_NAME in words and not is_difference(text))
+
+
+def beside_statistic(what: str) -> str:
+    """Return the words of a name that are none of statistics or forms of a metric, as one.
+
+    >>> beside_statistic("Max Logit"), beside_statistic("CI 95 low")
+    ('logit', '')
+    """
+    words = [plain(word) for word in what.split() if not is_qualifier(word)]
+    return "".join(w for w in words if w not in OTHER_STATISTICS and not w.isdigit())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEYED = re.compile(r"([^\W\d_]+)[\s_=]+(\S+)")  # checkpoint=early, but not Split A ARC
-_REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+", re.IGNORECASE)  # seed 42
+_REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+(?:\.0+)?", re.IGNORECASE)  # seed 42
 
 
 def wide_names(roles: Roles) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.guessing.alternatives import is_mean_of, require_detection
-from oodometer.tables.guessing.gains import is_one_of
+from oodometer.tables.guessing.gains import beside_statistic, is_one_of
 from oodometer.tables.guessing.likeness import are_runs, mostly
 from oodometer.tables.guessing.metric_titles import named_metrics, statistic_of
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
@@ -109,12 +109,19 @@ def _by_statistic(
 
 
 def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
-    """Whether what is called like a statistic, such as Delta, is one of those with results."""
-    words = [word for word in alike[column][1].split() if not is_qualifier(word)]
-    if plain("".join(words)) not in SUMMARIES:
+    """Whether what is called like a statistic, such as Delta, is one of those with results.
+
+    So is what has a name of its own, such as Max Logit; SVHN max is the maximum on SVHN.
+    """
+    what = alike[column][1]
+    words = [word for word in what.split() if not is_qualifier(word)]
+    others = {c: said for c, said in alike.items() if said[1] and c != column}
+    own = beside_statistic(what)
+    is_name = bool(own) and own not in {beside_statistic(other) for _, other in others.values()}
+    if plain("".join(words)) not in SUMMARIES and not is_name:
         return False
-    others = [c for c, (kind, what) in alike.items() if what and kind != "other" and c != column]
-    return is_one_of(frame, column, others)
+    results = [c for c, (kind, _) in others.items() if kind != "other"]
+    return is_detector(what) or is_one_of(frame, column, results)
 
 
 def _is_called_mean(frame: pd.DataFrame, column: str, alike: _Named) -> bool:

@@ -12,7 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.content import detector_names
-from oodometer.tables.guessing.likeness import are_ranks, are_runs
+from oodometer.tables.guessing.likeness import are_ranks, are_runs, factor_in
 from oodometer.tables.guessing.measurements import is_known
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
@@ -107,6 +107,7 @@ def require_metric_of_text(
     _require_one_sign(frame, metric, columns, roles)
     named = any(is_known(c) or MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
     named |= bool(roles.chosen)  # the user has looked at the columns
+    named |= are_runs(columns) or factor_in(columns) is not None  # of whatever the text says
     if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):
         return
     shown = ", ".join(map(repr, columns))

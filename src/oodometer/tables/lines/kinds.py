@@ -104,13 +104,6 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
         if said or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels = list(long.frame[name].unique())
-        if is_untitled(title) and numeric_share(levels) == 0:
-            raise UserError(
-                f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
-                f"('{title}'): conditions ({roles.option(condition=title)}), data sets "
-                f"({roles.option(id=title)}) or the same results in other forms "
-                f"({roles.option(re_evaluation=title)})?"
-            )
         sets = next((c for c in ("id", "ood") if _is_nested(long.frame, name, c)), None)
         if sets is not None and not is_decimal(levels):
             raise UserError(
@@ -118,6 +111,13 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
                 f"({roles.option(part=title)}), a repeated run ({roles.option(repeat=title)}), a "
                 f"condition ({roles.option(condition=title)}) or nothing that matters "
                 f"({roles.option(ignore=title)})?"
+            )
+        if is_untitled(title) and numeric_share(levels) == 0:
+            raise UserError(
+                f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
+                f"('{title}'): conditions ({roles.option(condition=title)}), data sets "
+                f"({roles.option(id=title)}) or the same results in other forms "
+                f"({roles.option(re_evaluation=title)})?"
             )
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
             raise UserError(

@@ -26,9 +26,10 @@ _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
 _LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)\s?%?")  # epoch 10
 _SHORTEST_LEVEL = 3  # letters of a word that says what it numbers
 _RUN_OF = re.compile(
-    rf"(.*?\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
+    rf"(.*?\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*"
+    r"(\d+)(?:\.0+)?",
     re.IGNORECASE,
-)
+)  # SVHN seed 0; pandas writes whole numbers as 0.0, too
 
 
 def labels_of(what: str, wide: str, runs: str | None) -> dict[str, str]:

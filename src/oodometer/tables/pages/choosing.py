@@ -6,24 +6,28 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.cells import numeric_share
+from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.found import UNNAMED, Found
 from oodometer.tables.frames.grid import Grid, grid_of
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in
 from oodometer.tables.vocabulary.names import is_detector
+from oodometer.tables.vocabulary.others import names_property_of_data
 from oodometer.tables.vocabulary.titles import SET_TITLES
 
 _TWO_NUMBERS = re.compile(r"[\W_]*\d[\d.,]*\s*%?\s*/\s*\d")  # 0.91 / 0.40
 _LISTED = 6  # tables that a question names
 _EVERY = "tables"  # instead of the number of a table: list them
 _SHOWN = 60  # characters of the name of a table
+_PERCENT = 100  # which no share exceeds
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,28 @@ def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]
     left = [c for c in candidates if c.grid is not None and _has_numbers(c.grid)]
     if not left:
         raise UserError(f"'{file}' holds {len(candidates)} tables, but none with numbers.")
+    left = [c for c in left if not _tells_sizes(c)] or left
     named = [c for c in left if _names_results(c)]
     known = {name for c in named if not _lists_sets(c) for name in _first_names(c)}
     # Of the same detectors as those: results, too, of whatever.
     also = [c for c in left if c not in named and len(known & _first_names(c)) > 1]
     return [c for c in left if c in named or c in also] or left
+
+
+def _tells_sizes(candidate: Candidate) -> bool:
+    """Whether a table says how large or costly things are: seconds, parameters, numbers of images.
+
+    Whole numbers beyond 100 are counts, and so are those beside them.
+    """
+    grid = candidate.grid
+    if grid is None or _names_metric(grid):
+        return False
+    columns = dict(zip(grid.titles, zip(*grid.rows, strict=True), strict=True))
+    numbers = {title: cells for title, cells in columns.items() if numeric_share(cells) > 0.5}
+    sizes = [title for title in numbers if names_costs(title) or names_property_of_data(title)]
+    others = [value_of(c) for t, cells in numbers.items() if t not in sizes for c in cells]
+    values = [value for value in others if value == value]
+    return all(value.is_integer() for value in values) and max(values, default=inf) > _PERCENT
 
 
 def _lists_sets(candidate: Candidate) -> bool:
@@ -186,7 +207,7 @@ def _names_results(candidate: Candidate) -> bool:
     grid = candidate.grid
     if grid is None:
         return False
-    if any(metric_named(title) for title in grid.titles) or metrics_in(grid.about):
+    if _names_metric(grid):
         return True
     columns = [list(dict.fromkeys(cells)) for cells in zip(*grid.rows, strict=True)]
     texts = [names for names in columns if numeric_share(names) <= 0.5]
@@ -195,6 +216,10 @@ def _names_results(candidate: Candidate) -> bool:
         for names in (grid.titles, *texts)
         for known in (is_set, is_detector, lambda name: bool(metric_named(name)))
     )
+
+
+def _names_metric(grid: Grid) -> bool:
+    return any(map(metric_named, grid.titles)) or bool(metrics_in(grid.about))
 
 
 def _groups(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
