@@ -8,9 +8,11 @@ from oodometer.factors import Factor
 from oodometer.protocols.common.cases import scopes_of
 from oodometer.protocols.common.differences import compare_values
 from oodometer.protocols.common.outer_units import OuterUnits
-from oodometer.protocols.ranking.protocol import ranking_of
-from oodometer.protocols.ranking.standing import contest_of_values
-from oodometer.results import Results
+from oodometer.protocols.common.score_cases import score_cases
+from oodometer.protocols.ranking.protocol import ranking, ranking_of
+from oodometer.protocols.ranking.standing import contest_of_scores, contest_of_values
+from oodometer.results import Results, results
+from oodometer.scores import ScoreRow, ScoreTable
 from oodometer.stats.leaderboard import leaderboard
 from oodometer.stats.pairwise import difference, from_values
 from oodometer.stats.weighting import (
@@ -189,6 +191,47 @@ def test_shown_means_weigh_conditions_the_same():
     assert finding.claims[0].text.startswith("d1 has the highest")
     told = "each condition counts the same in means"
     assert any(told in caveat for caveat in finding.caveats)
+
+
+def scored(effects, samples=300):
+    """Scores whose separation is what each optimizer does to a detector, with so many seeds."""
+    rng = np.random.default_rng(0)
+    labels = {f"{o}{s}": {"optimizer": o, "seed": s} for o, n in COUNTS.items() for s in range(n)}
+    moved = {name: rng.normal(0, 0.05, size=len(effects)) for name in labels}
+    base = {name: rng.normal(size=samples) for name in ("id", "near", "far")}
+    place = {name: number for number, name in enumerate(COUNTS)}
+    rows = [
+        ScoreRow(run, f"d{d}", "", name,
+                 noise + (name != "id") * (1 + moved[run][d] + effect[place[own["optimizer"]]]))
+        for run, own in labels.items() for d, effect in enumerate(effects)
+        for name, noise in base.items()
+    ]  # fmt: skip
+    return ScoreTable("id", tuple(rows), labels)
+
+
+def test_scores_and_the_results_they_reduce_to_have_the_same_means_order_and_verdict():
+    """By runs the first leads, by conditions the second; the third is behind by both."""
+    table = scored(((0.4, 0.0, -0.4), (0.0, 0.1, 0.4), (-0.6, -0.6, -0.6)))
+    reduced = results(table)
+    plain = reduced.frame.groupby("detector")["value"].mean()
+    assert plain.idxmax() == "d0" and by_condition(reduced).idxmax() == "d1"
+    of_scores = contest_of_scores(score_cases(table), "")
+    of_values = contest_of_values(scopes_of(reduced), "")
+    assert of_scores.detectors == of_values.detectors == ("d1", "d0", "d2")
+    assert of_scores.means == pytest.approx(of_values.means)
+    for name, means in of_values.set_means.items():
+        assert of_scores.set_means[name] == pytest.approx(means)
+    for standing in of_scores.standings:  # after retraining, and on these very models
+        for name, mean in of_values.main.means.items():
+            assert standing.means[name].value == pytest.approx(mean.value)
+    assert of_scores.main.behind == of_values.main.behind == ("d2",)
+    pages = ranking(table, np.random.default_rng(0)), ranking_of(reduced, np.random.default_rng(0))
+    assert pages[0].claims[0].verdict == pages[1].claims[0].verdict == "undecided"
+    told = "each condition counts the same in means"
+    assert all(any(told in caveat for caveat in page.caveats) for page in pages)
+    shown = next(own for own in pages[0].tables if own.name == "side-by-side")
+    by_fpr = by_condition(results(table, "fpr95"))
+    assert {row[0]: row[2] for row in shown.rows} == pytest.approx(by_fpr.to_dict())
 
 
 def test_both_scopes_of_a_page_have_the_same_means():

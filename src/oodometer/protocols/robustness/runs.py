@@ -66,6 +66,22 @@ class Runs:
         return Runs(labels, self.values[kept], self.spreads[kept], outer)
 
 
+def mean_of_sets(by_set: Sequence[Sequence[Runs]]) -> Runs:
+    """Means of the runs that all have: over the outlier sets of each data set, then over these."""
+    every = [runs for own in by_set for runs in own]
+    first = every[0]
+    shared = [label for label in first.labels if all(label in runs.labels for runs in every)]
+    means = [
+        np.mean(
+            [[runs.values[runs.labels.index(label)] for label in shared] for runs in own], axis=0
+        )
+        for own in by_set
+    ]
+    outer = dict(zip(first.labels, first.outer, strict=bool(first.outer)))
+    kept = tuple(outer[label] for label in shared if label in outer)
+    return Runs(tuple(shared), np.mean(means, axis=0), np.zeros(len(shared)), kept)
+
+
 class Parts(NamedTuple):
     """The parts of a mixture."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
@@ -16,11 +15,19 @@ from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
 from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.words import count
+from oodometer.protocols.robustness.left_out import (
+    NOTHING,
+    LeftOut,
+    leaving_levels_out,
+    leaving_out,
+    leaving_out_of_sets,
+)
 from oodometer.protocols.robustness.runs import (
     Parts,
     Runs,
     all_but_each,
     count_runs,
+    mean_of_sets,
     parts_of,
     runs_by_level,
 )
@@ -30,13 +37,11 @@ from oodometer.stats.mixture import (
     Epsilon,
     Moments,
     mixture,
-    mixtures_without_each,
     robustness_score,
     weights,
 )
 
 LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
-FEWEST = 3  # runs of a cell, or parts of a mixture, that can show how far a score carries
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +50,9 @@ class Score(PositiveStatistic):
 
     moments: Moments  # of the mixture
     heaviest: float  # the largest weight of a part, or of all whose runs agree
+    left_out: LeftOut = NOTHING  # the moments without each unit
     squares: Floats = field(default_factory=lambda: np.empty(0))  # by data set; mean: value^2
+    over_runs: PositiveStatistic | None = None  # of data sets: with runs left out of all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,46 +180,65 @@ class ScoredMetric:
         """Score of a mixture. `shared`: all parts come from the same runs, which it names."""
         variances = parts.moments.variance
         if self.shared_level and parts.runs:
-            units, without, strata = _leaving_levels_out(parts, self.shared_level, self.epsilon)
+            left_out = leaving_levels_out(parts, self.shared_level, self.epsilon)
         else:
-            units, without, strata = _leaving_out(parts, shared, self.epsilon)
+            left_out = leaving_out(parts, shared, self.epsilon)
         mixed = mixture(*parts.moments, self.epsilon)
-        with np.errstate(divide="ignore"):
-            logs = np.log(self._number(without))
         bounded = self.unit == "percent" and not self.results.higher_is_better
         return Score(
             value=float(self._number(mixed)),
-            units=units,
-            logs=logs,
-            strata=strata,
+            units=left_out.units,
+            logs=self._logs(left_out.moments),
+            strata=left_out.strata,
             largest=LARGEST_PRODUCT if bounded else math.inf,
             moments=mixed,
             heaviest=_heaviest(weights(variances, self.epsilon), variances),
+            left_out=left_out,
         )
 
     def _blocked(self, detector: str) -> Score:
         """Score of the mean and the variance over levels within data sets, which weigh the same."""
         assert self.within is not None, "asked of several data sets only"
         shared = self.cells[self.pairs[0], detector, self.levels[0]].labels
-        by_set: dict[str, list[Moments]] = {name: [] for name in shared}
+        by_set: dict[str, list[Score]] = {name: [] for name in shared}
         for pair in self.within.pairs:
             if pair.id in by_set:
-                by_set[pair.id].append(self.within.detector_scores[pair, detector].moments)
-        means = np.array([np.mean([m.mean for m in by_set[name]]) for name in shared])
-        variances = np.array([np.mean([m.variance for m in by_set[name]]) for name in shared])
+                by_set[pair.id].append(self.within.detector_scores[pair, detector])
+        moments = [[own.moments for own in by_set[name]] for name in shared]
+        means = np.array([np.mean([m.mean for m in own]) for own in moments])
+        variances = np.array([np.mean([m.variance for m in own]) for own in moments])
         others = all_but_each(len(shared))
         mixed = Moments(means.mean(), variances.mean())
         kept = Moments(means[others].mean(axis=1), variances[others].mean(axis=1))
-        with np.errstate(divide="ignore"):
-            logs = np.log(self._number(kept))
         return Score(
             value=float(self._number(mixed)),
             units=tuple(("data set", name) for name in shared),
-            logs=logs,
+            logs=self._logs(kept),
             strata=np.array([len(shared)]),
             moments=mixed,
             heaviest=0.0,
             squares=variances * mixed.mean ** (-2.0 if self.results.higher_is_better else 2.0),
+            over_runs=self._over_runs(mixed, list(by_set.values())),
+        )
+
+    def _over_runs(
+        self, mixed: Moments, by_set: Sequence[Sequence[Score]]
+    ) -> PositiveStatistic | None:
+        """The score over data sets with each run left out, of all sets that it is in at once.
+
+        What a run does may be alike on all sets, which differences between sets do not show. None
+        if no two runs differ by chance alone: nothing is known of that then.
+        """
+        if not names(self.results.factors, "repeat"):
+            return None
+        left_out = leaving_out_of_sets(
+            [[(own.moments, own.left_out) for own in scores] for scores in by_set]
+        )
+        return PositiveStatistic(
+            value=float(self._number(mixed)),
+            units=left_out.units,
+            logs=self._logs(left_out.moments),
+            strata=left_out.strata,
         )
 
     def over_data_sets(self) -> ScoredMetric:
@@ -244,8 +270,33 @@ class ScoredMetric:
                 cells[place, detector, level] = runs
         return replace(self, pairs=(place,), cells=cells, within=self)
 
+    @cached_property
+    def on_mean_set(self) -> ScoredMetric | None:
+        """The runs that all data sets have, with their means over sets: what sets do not show.
+
+        None if data sets are not the cases, or have no runs in common that differ by chance.
+        """
+        if self.within is None or not names(self.results.factors, "repeat"):
+            return None
+        (place,) = self.pairs
+        found: dict[tuple[Pair, str, str], Runs] = {}
+        for (_, detector, level), by_set in self.cells.items():
+            runs = [
+                [self.within.cells[p, detector, level] for p in self.within.pairs if p.id == name]
+                for name in by_set.labels
+            ]
+            mean = mean_of_sets(runs)
+            if not mean.labels:
+                return None
+            found[place, detector, level] = mean
+        return replace(self, cells=found, within=None)
+
     def _number(self, moments: Moments) -> Floats:
         return robustness_score(moments, higher_is_better=self.results.higher_is_better)
+
+    def _logs(self, moments: Moments) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._number(moments)))
 
 
 def _heaviest(shares: Floats, variances: Floats) -> float:
@@ -253,57 +304,6 @@ def _heaviest(shares: Floats, variances: Floats) -> float:
     agreeing = variances <= 1e-6  # epsilon: below it, the confidence is epsilon's and not the runs'
     together = float(shares[agreeing].sum()) if not agreeing.all() else 0.0
     return max(float(shares.max()), together)
-
-
-# Units, the moments without each of them, and how many units there are in each stratum
-LeftOut = tuple[tuple[tuple[str, ...], ...], Moments, NDArray[np.intp]]
-_NOTHING: LeftOut = ((), Moments(np.empty(0), np.empty(0)), np.empty(0, dtype=np.intp))
-
-
-def _leaving_levels_out(parts: Parts, name: str, epsilon: Epsilon) -> LeftOut:
-    """Leave out the levels of a repeat that runs share, of all parts at once.
-
-    Parts that share no level are strata of their own. Where one has two levels, nothing is known:
-    parts are no sample then, because all of them may be moved by the same levels.
-    """
-    own = [runs.units for runs in parts.runs]
-    levels = sorted(set().union(*own))
-    if min(map(len, own)) < FEWEST:
-        return _NOTHING
-    if len(own) > 1 and len(levels) == sum(map(len, own)):
-        return _leaving_out(parts, "", epsilon)
-    kept = [[runs.without(level).moments for runs in parts.runs] for level in levels]
-    means, variances = (np.array([[m[place] for m in row] for row in kept]) for place in (0, 1))
-    units = tuple((name, level) for level in levels)
-    return units, mixture(means, variances, epsilon), np.array([len(levels)])
-
-
-def _leaving_out(parts: Parts, shared: str, epsilon: Epsilon) -> LeftOut:
-    """Units, the moments of the mixture without each of them, and the units in each stratum.
-
-    A unit is a run where every part has at least three (two would leave no variance, and intervals
-    that cover 75% to 90% only); otherwise a part, if there are three.
-    """
-    labels = [runs.units for runs in parts.runs]
-    together = all(names == labels[0] for names in labels)
-    size = len(parts.units)
-    if min(map(len, labels), default=1) >= FEWEST and (together or not shared):
-        # Runs that all parts share are left out of all at once, others of one part at a time.
-        groups = [list(range(size))] if shared else [[part] for part in range(size)]
-        strata = np.array([len(labels[group[0]]) for group in groups])
-        kept = Moments(*(np.tile(moment, (strata.sum(), 1)) for moment in parts.moments))
-        first = 0
-        for group, own in zip(groups, strata, strict=True):
-            for part in group:
-                without = parts.runs[part].moments_without_each
-                kept.mean[first : first + own, part] = without.mean
-                kept.variance[first : first + own, part] = without.variance
-            first += own
-        names = ((shared or parts.units[g[0]][0], label) for g in groups for label in labels[g[0]])
-        return tuple(names), mixture(*kept, epsilon), strata
-    if size < FEWEST:
-        return _NOTHING
-    return parts.units, mixtures_without_each(*parts.moments, epsilon), np.array([size])
 
 
 def arrange(
