@@ -210,6 +210,23 @@ def test_a_running_task_can_be_cancelled(spread, tasks, tmp_path):
     assert len(spread.idle()) == spread.slots
 
 
+def test_a_cancellation_that_ray_missed_is_repeated(ray_cluster, tasks, tmp_path, monkeypatch):
+    take_back, asked = ray_cluster._take_back, []
+
+    def miss_the_first(reference):
+        asked.append(reference)
+        if len(asked) > 1:
+            take_back(reference)
+
+    ray_cluster.submit(Task("endless", tasks.wait_for, (str(tmp_path / "never"),)))
+    number = whoever_is_in(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(ray_cluster, "_take_back", miss_the_first)
+        ray_cluster.cancel("endless")
+    until(lambda: torture.is_gone(number))
+    assert len(asked) == 2
+
+
 def test_what_cannot_be_sent_is_a_fault_of_the_task(pool, tasks):
     ended = run_all(
         pool,

@@ -13,7 +13,7 @@ from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import is_average
+from oodometer.tables.vocabulary.statistics import is_average
 
 FOUR = {
     ("MSP", "SVHN"): 91.25,

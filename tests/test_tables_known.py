@@ -6,8 +6,15 @@ import json
 import pytest
 
 from oodometer.errors import UserError
+from oodometer.factors import OPTIMIZERS, TITLES
 from oodometer.protocols.common.cases import cases_of
 from oodometer.tables import read_results
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.known import known_names
+from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import is_compared
+from oodometer.tables.vocabulary.statistics import is_average
+from oodometer.tables.vocabulary.titles import is_setting
 
 
 def table(tmp_path, head, cells, name="t.csv"):
@@ -94,11 +101,11 @@ def test_words_of_statistics_in_names_of_detectors(tmp_path):
     head = "dataset,MSP,ViM,mean-teacher,rank-feat"
     text = f"{head}\nSVHN,.81,.85,.83,.84\niSUN,.71,.75,.77,.76"
     assert len(main(written(tmp_path, text, "auroc.csv")).detectors) == 4
-    path = written(tmp_path, text.replace("mean-teacher", "max-cosine"), "auroc.csv")
-    with pytest.raises(UserError, match=r'auroc=\*"\), or .*ignore=max-cosine'):
+    path = written(tmp_path, text.replace("mean-teacher", "max-quotient"), "auroc.csv")
+    with pytest.raises(UserError, match=r'auroc=\*"\), or .*ignore=max-quotient'):
         main(path)
-    assert "max-cosine" in main(path, "auroc=*").detectors
-    assert len(main(path, "ignore=max-cosine").detectors) == 3
+    assert "max-quotient" in main(path, "auroc=*").detectors
+    assert len(main(path, "ignore=max-quotient").detectors) == 3
 
 
 @pytest.mark.parametrize("title", ["ROC-AUC", "roc_auc", "pr_auc", "fpr@95tpr", "F1-score",
@@ -390,3 +397,12 @@ def test_a_table_of_models_on_its_side(tmp_path):
     text = "model,ResNet-18,ViT-B,ResNet-18,ViT-B\ndataset,x,x,y,y\naccuracy,.71,.82,.63,.94"
     found = main(written(tmp_path, text))
     assert found.detectors == ("ResNet-18", "ViT-B") and found.ids == ("x", "y")
+
+
+def test_known_names_say_one_thing():
+    data, models, detectors = map(known_names, ("data_sets", "models", "detectors"))
+    assert len(data) > 900 and len(models) > 700 and len(detectors) > 150
+    assert not any(map(is_compared, data)) and not any(map(is_data, models | detectors))
+    names = data | models
+    assert not names & (TITLES.keys() | OPTIMIZERS)
+    assert not [n for n in names if metric_named(n) or is_average(n) or is_setting(n)]

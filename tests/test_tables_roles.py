@@ -328,13 +328,15 @@ def test_many_columns_and_long_names_take_seconds(tmp_path):
 
 
 def test_a_word_of_settings_is_no_detector_beside_columns_of_models(tmp_path):
-    text = "dataset,metric,mode,llama-7b,glm-9b,gemma-9b\n" + "".join(
+    text = "dataset,metric,mode,llama-7b,glm-9b,other-9b\n" + "".join(
         f"set{n},accuracy,{mode},{60 + n}.1,{65 + n}.2,{70 + n}.3\n"
         for n in range(3)
         for mode in ("gen", "fewshot")
     )
     with pytest.raises(UserError, match=r"rows \(gen, fewshot, …\) or the columns \(llama-7b"):
         read(tmp_path, text)
+    found = read(tmp_path, text.replace("other-9b", "gemma-9b")).results[0]
+    assert found.detectors == ("llama-7b", "glm-9b", "gemma-9b")
 
 
 def test_a_setting_of_the_size_of_the_results_is_a_condition(tmp_path):

@@ -20,6 +20,7 @@ from oodometer.engine.executors.worker import ENVIRONMENT, SECONDS_BETWEEN_BEATS
 from oodometer.errors import UserError
 
 SECONDS_PER_TICK = 1.0
+MOST_CANCELLATIONS = 10  # of one task
 SILENT_TICKS = 20  # see the pool: a worker that is silent for so long is stopped
 
 
@@ -83,20 +84,27 @@ class Cluster:
         return [self._end(reference) for reference in ready]
 
     def cancel(self, name: str) -> None:
-        """Take a task back, by force."""
+        """Take a task back, by force; Ray misses one that is about to begin, so ask again."""
         for reference in [r for r, task in self._tasks.items() if task.name == name]:
             del self._tasks[reference]
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                self._ray.cancel(reference, force=True)
+            for _ in range(MOST_CANCELLATIONS):
+                self._take_back(reference)
+                if self._ray.wait([reference], timeout=SECONDS_PER_TICK)[0]:
+                    break
 
     def close(self) -> None:
         """Take all tasks back and leave the cluster; end it, if it is our own."""
-        for task in list(self._tasks.values()):
-            self.cancel(task.name)
+        for reference in self._tasks:
+            self._take_back(reference)
+        self._tasks.clear()
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(self._pulse)
         if self._own:
             self._ray.shutdown()
+
+    def _take_back(self, reference: Any) -> None:
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.cancel(reference, force=True)
 
     def _count_slots(self) -> int:
         found = int(self._ray.cluster_resources().get("CPU", 0)) or 1

@@ -17,12 +17,8 @@ from oodometer.tables.formats.json_parts import (
 )
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import (
-    REPEAT_TITLES,
-    is_setting,
-    is_surely_detector,
-    names_costs,
-)
+from oodometer.tables.vocabulary.names import is_surely_detector
+from oodometer.tables.vocabulary.titles import REPEAT_TITLES, is_setting, names_costs
 
 _SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
              "hyperparameters", "options", "meta", "metadata")  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.frames.headers import KNOWN_TITLES
-from oodometer.tables.vocabulary.names import REPEAT_TITLES
+from oodometer.tables.vocabulary.titles import REPEAT_TITLES
 
 
 def without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:

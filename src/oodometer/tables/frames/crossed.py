@@ -10,18 +10,14 @@ from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import numeric_share, read_cell
 from oodometer.tables.vocabulary.data_names import are_outliers_first, is_data, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.names import is_compared, is_detector, is_model
+from oodometer.tables.vocabulary.statistics import INSIDE, is_average, is_qualifier, is_statistic
+from oodometer.tables.vocabulary.titles import (
     DETECTOR_TITLES,
     ID_TITLES,
-    INSIDE,
     MODEL_TITLES,
     OOD_TITLES,
     SET_TITLES,
-    is_average,
-    is_detector,
-    is_model,
-    is_qualifier,
-    is_statistic,
     mentions_setting,
     names_costs,
 )
@@ -37,6 +33,7 @@ _NUMBERED = re.compile(
     r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+"
 )  # seed 42, which is known as it is
 _SHOTS = re.compile(r"(?i)\d[\s\-]?shots?\b")  # of a data set: mini-ImageNet 5-shot
+_AT_RANK = re.compile(r"(?i)(?:r|p|top|hits?)?[\s@\-]*\d+")  # where rankings end: R@5, P1, top-5
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _Pairs = list[tuple[str, str]]
@@ -187,7 +184,7 @@ def _names_of_sets(pairs: _Pairs) -> tuple[str, str]:
 
 def _names_compared(frame: pd.DataFrame, column: str) -> bool:
     names = frame[column].unique()
-    known = sum(is_detector(name) or is_model(name) for name in names)
+    known = sum(map(is_compared, names))
     return plain(column) in (*DETECTOR_TITLES, *MODEL_TITLES) or 2 * known >= len(names)
 
 
@@ -220,12 +217,10 @@ def _are_two(groups: Sequence[str], below: Sequence[str], *, known: bool) -> boo
     return not all(data) and (not known or any(data))
 
 
-def _is_compared(name: str) -> bool:
-    return is_detector(name) or is_model(name)
-
-
 def _are_names(texts: Sequence[str]) -> bool:
-    """Whether texts may name something: no metrics or numbers, and not mostly statistics."""
+    """Whether texts may name something: no metrics, ranks or numbers, not mostly statistics."""
+    if all(map(_AT_RANK.fullmatch, texts)):
+        return False
     no_names = (metric_named(text) is not None or read_cell(text) is not None for text in texts)
     return not any(no_names) and not _are(texts, is_statistic)
 
@@ -240,7 +235,7 @@ def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tupl
     Networks beside lines of something else may be compared, or be where that was compared.
     """
     sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
-    known = [_are(names, _is_compared) and not _are(names, is_data) for names in sides]
+    known = [_are(names, is_compared) and not _are(names, is_data) for names in sides]
     data = [_are(names, is_data) for names in sides]
     if known[0] == known[1]:
         known = [data == [False, True], data == [True, False]]

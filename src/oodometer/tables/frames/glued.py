@@ -11,13 +11,8 @@ from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import PARTS, Roles, option
 from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.names import (
-    DATA_WORDS,
-    OOD_TITLES,
-    is_detector,
-    is_model,
-    is_surely_detector,
-)
+from oodometer.tables.vocabulary.names import is_detector, is_model, is_surely_detector
+from oodometer.tables.vocabulary.titles import DATA_WORDS, OOD_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, holds_numbers, read_cell
 from oodometer.tables.vocabulary.data_names import is_corruption, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.titles import (
     DETECTOR_TITLES,
     ID_TITLES,
     MODEL_TITLES,

@@ -11,7 +11,7 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import is_average
+from oodometer.tables.vocabulary.statistics import is_average
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,9 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.names import is_detector, is_model, is_surely_detector
+from oodometer.tables.vocabulary.others import METRIC_TITLES
+from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
     DETECTOR_TITLES,
     ID_TITLES,
@@ -23,12 +25,8 @@ from oodometer.tables.vocabulary.names import (
     OOD_TITLES,
     REPEAT_TITLES,
     REPEAT_WORD,
-    is_detector,
-    is_model,
-    is_surely_detector,
     mentions_setting,
 )
-from oodometer.tables.vocabulary.others import METRIC_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd

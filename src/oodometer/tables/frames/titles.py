@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
 from oodometer.tables.pages.classified import with_classes
-from oodometer.tables.vocabulary.names import (
-    DETECTOR_TITLES,
-    MODEL_TITLES,
-    REPEAT_WORD,
-    SUMMARIES,
-    is_average,
-)
+from oodometer.tables.vocabulary.statistics import SUMMARIES, is_average
+from oodometer.tables.vocabulary.titles import DETECTOR_TITLES, MODEL_TITLES, REPEAT_WORD
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,13 +12,8 @@ from oodometer.factors import plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, PARTS
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import (
-    INCIDENTAL,
-    MEANS,
-    OTHER_STATISTICS,
-    SPREADS,
-    is_qualifier,
-)
+from oodometer.tables.vocabulary.statistics import MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
+from oodometer.tables.vocabulary.titles import INCIDENTAL
 
 if TYPE_CHECKING:
     import pandas as pd

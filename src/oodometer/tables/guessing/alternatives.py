@@ -18,7 +18,8 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
+from oodometer.tables.vocabulary.statistics import INSIDE, is_qualifier
+from oodometer.tables.vocabulary.titles import OOD_TITLES, WEAK_SET_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -39,26 +39,22 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.names import is_compared, is_detector
+from oodometer.tables.vocabulary.others import METRIC_TITLES
+from oodometer.tables.vocabulary.statistics import MEANS, OTHER_STATISTICS, SPREADS, SUMMARIES
+from oodometer.tables.vocabulary.titles import (
     COVARIATE_TITLES,
     DETECTOR_TITLES,
     ID_TITLES,
-    MEANS,
     MODEL_TITLES,
     OOD_TITLES,
-    OTHER_STATISTICS,
     REPEAT_TITLES,
     RUN_COUNT_TITLES,
     SET_TITLES,
-    SPREADS,
-    SUMMARIES,
-    is_detector,
-    is_model,
     mentions_setting,
     names_costs,
     names_outliers,
 )
-from oodometer.tables.vocabulary.others import METRIC_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -335,7 +331,7 @@ def _role_named(
 
 def _name_models(names: Sequence[str]) -> bool:
     """Whether names are those of models and detectors, and none is that of a data set."""
-    models = mostly(names, lambda name: is_model(name) or is_detector(name))
+    models = mostly(names, is_compared)
     return len(names) > 1 and models and not any(map(is_data, names))
 
 

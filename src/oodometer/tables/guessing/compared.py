@@ -34,17 +34,10 @@ from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
-    ARCHITECTURE_TITLES,
-    INCIDENTAL,
-    JOB_TITLES,
-    MODEL_TITLES,
-    REPEAT_TITLES,
-    SET_TITLES,
-    is_average,
+    is_compared,
     is_detector,
     is_model,
     is_surely_detector,
-    mentions_setting,
 )
 from oodometer.tables.vocabulary.others import (
     are_data_files,
@@ -52,6 +45,16 @@ from oodometer.tables.vocabulary.others import (
     are_yes_or_no,
     names_condition,
     names_parameters,
+)
+from oodometer.tables.vocabulary.statistics import is_average
+from oodometer.tables.vocabulary.titles import (
+    ARCHITECTURE_TITLES,
+    INCIDENTAL,
+    JOB_TITLES,
+    MODEL_TITLES,
+    REPEAT_TITLES,
+    SET_TITLES,
+    mentions_setting,
 )
 
 if TYPE_CHECKING:
@@ -184,7 +187,7 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     names = [str(name) for name in frame[free[0]].unique()]
     heading = free[0].endswith(SECTION) and roles.id is None and roles.ood is None
     unsure = any(map(is_data, names)) if is_untitled(free[0]) else heading
-    if unsure and not any(map(_is_compared, names)):
+    if unsure and not any(map(is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
 
@@ -218,10 +221,6 @@ def _are_twins(frame: pd.DataFrame, column: str, other: str) -> bool:
     pairs = len(frame[[column, other]].drop_duplicates())
     same = frame[column].nunique() == frame[other].nunique() == pairs
     return same and 2 < 2 * pairs <= len(frame)
-
-
-def _is_compared(name: str) -> bool:
-    return is_detector(name) or is_model(name)
 
 
 def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:

@@ -20,21 +20,23 @@ from oodometer.tables.guessing.sides import part_columns, part_sets
 from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_set
 from oodometer.tables.vocabulary.measures import GENERAL, base_metric, metric_named
 from oodometer.tables.vocabulary.names import (
+    is_detector,
+    is_model,
+    is_posthoc,
+    is_surely_detector,
+)
+from oodometer.tables.vocabulary.others import without_mean_over_outliers
+from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
     INCIDENTAL,
     MODEL_TITLES,
     OOD_TITLES,
     SET_TITLES,
     WEAK_SET_TITLES,
-    is_detector,
-    is_model,
-    is_posthoc,
     is_pretraining,
-    is_surely_detector,
     mentions_setting,
     names_costs,
 )
-from oodometer.tables.vocabulary.others import without_mean_over_outliers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,16 +17,15 @@ from oodometer.tables.guessing.likeness import are_decimals, mostly, wide_names
 from oodometer.tables.guessing.questions import or_lower, unnamed_option, which_column
 from oodometer.tables.guessing.roles import ALL, SECTION, Roles
 from oodometer.tables.lines.levels import determines
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.names import is_compared
+from oodometer.tables.vocabulary.others import names_level
+from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
     COMPARED_WORDS,
     DETECTOR_TITLES,
     MODEL_TITLES,
     REPEAT_TITLES,
-    is_detector,
-    is_model,
 )
-from oodometer.tables.vocabulary.others import names_level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +75,12 @@ def _require_rows(frame: pd.DataFrame, column: str, roles: Roles) -> None:
     """Ask whether lines are compared, if they may as well be the data of one model."""
     beside_data = roles.id is not None or roles.ood is not None or bool(wide_names(roles))
     names = [str(name) for name in frame[column].unique()]
-    if beside_data or len(names) < 2 or _says_compared(column) or any(map(_is_compared, names)):
+    if (
+        beside_data
+        or len(names) < 2
+        or _says_compared(column)
+        or any(map(_mentions_compared, names))
+    ):
         return
     option = roles.option(detector=column, **unnamed_option(roles))
     raise UserError(
@@ -92,7 +96,7 @@ def _require_titles(roles: Roles) -> None:
     data = roles.id or roles.ood
     if roles.wide or data is None or len(titles) < 2 or not are_detectors(roles):
         return
-    if not mostly(titles, names_level) or any(map(_is_compared, titles)):
+    if not mostly(titles, names_level) or any(map(_mentions_compared, titles)):
         return
     unnamed = unnamed_option(roles)
     options = [roles.option(detector=ALL, **unnamed), roles.option(detector=data, **unnamed)]
@@ -110,10 +114,10 @@ def _says_compared(title: str) -> bool:
     return plain(title) in _KNOWN_TITLES or not words_of(title).isdisjoint(COMPARED_WORDS)
 
 
-def _is_compared(name: str) -> bool:
+def _mentions_compared(name: str) -> bool:
     """Whether a name is that of a model or a detector, or of a variant of one."""
     parts = re.split(r"[\s_/,;:()\[\]+&]+", name[:100])
-    known = any(is_detector(part) or is_model(part) for part in _joined(parts) if len(part) > 1)
+    known = any(is_compared(part) for part in _joined(parts) if len(part) > 1)
     return known or bool(_VARIANT.search(name))
 
 

@@ -11,13 +11,8 @@ from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.names import (
-    DATA_WORDS,
-    REPEAT_WORD,
-    SET_TITLES,
-    is_detector,
-    is_model,
-)
+from oodometer.tables.vocabulary.names import is_compared
+from oodometer.tables.vocabulary.titles import DATA_WORDS, REPEAT_WORD, SET_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +29,7 @@ def wide_names(roles: Roles) -> list[str]:
 def are_data(names: Sequence[str]) -> bool:
     """Whether names are those of data sets: most of them, or several and none of a detector."""
     known = sum(map(is_data, names))
-    others = sum(is_detector(name) or is_model(name) for name in names)
+    others = sum(map(is_compared, names))
     return 0 < len(names) <= 2 * known or known >= 3 > others == 0
 
 

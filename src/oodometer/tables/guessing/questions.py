@@ -9,7 +9,7 @@ from oodometer.errors import UserError
 from oodometer.tables.guessing.likeness import are_data, wide_names
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles, option
 from oodometer.tables.vocabulary.measures import base_metric, main_first
-from oodometer.tables.vocabulary.names import is_average
+from oodometer.tables.vocabulary.statistics import is_average
 
 if TYPE_CHECKING:
     import pandas as pd

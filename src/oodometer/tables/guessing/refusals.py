@@ -17,19 +17,19 @@ from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import ALL, IGNORED, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, metric_named
-from oodometer.tables.vocabulary.names import (
-    OOD_TITLES,
-    is_setting,
-    is_statistic,
-    mentions_setting,
-    names_costs,
-)
 from oodometer.tables.vocabulary.others import (
     are_remarks,
     are_yes_or_no,
     is_test,
     names_prediction,
     names_truth,
+)
+from oodometer.tables.vocabulary.statistics import is_statistic
+from oodometer.tables.vocabulary.titles import (
+    OOD_TITLES,
+    is_setting,
+    mentions_setting,
+    names_costs,
 )
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.likeness import is_about_data, mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import SECTION, Roles
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.names import is_detector, is_surely_detector
+from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
     MODEL_TITLES,
     WEAK_SET_TITLES,
-    is_detector,
-    is_surely_detector,
     mentions_setting,
 )
 

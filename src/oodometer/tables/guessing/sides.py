@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oodometer.tables.guessing.likeness import wide_names
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import are_outliers_first
-from oodometer.tables.vocabulary.names import names_outliers
+from oodometer.tables.vocabulary.titles import names_outliers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from oodometer.factors import plain
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.guessing.titled import WHOSE_SPREAD
-from oodometer.tables.vocabulary.names import MEANS, SPREADS
+from oodometer.tables.vocabulary.statistics import MEANS, SPREADS
 
 
 def paired(columns: Iterable[str]) -> dict[str, tuple[str, str]]:

@@ -11,7 +11,7 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.guessing.untitled import is_known
 from oodometer.tables.vocabulary.measures import Measure, metric_named
-from oodometer.tables.vocabulary.names import names_costs
+from oodometer.tables.vocabulary.titles import names_costs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,21 +26,18 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.vocabulary.names import (
-    COVARIATE_TITLES,
-    ID_TITLES,
+from oodometer.tables.vocabulary.names import is_compared, is_detector
+from oodometer.tables.vocabulary.others import without_mean_over_outliers
+from oodometer.tables.vocabulary.statistics import (
     INSIDE,
     MEANS,
-    OOD_TITLES,
     OTHER_STATISTICS,
     SPREADS,
     SUMMARIES,
     is_average,
-    is_detector,
-    is_model,
     is_qualifier,
 )
-from oodometer.tables.vocabulary.others import without_mean_over_outliers
+from oodometer.tables.vocabulary.titles import COVARIATE_TITLES, ID_TITLES, OOD_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -360,7 +357,7 @@ def _name_others(roles: Roles, spreads: _Named) -> None:
 
 
 def _is_name(word: str) -> bool:
-    return is_data(word) or is_detector(word) or is_model(word) or are_runs([word, word])
+    return is_data(word) or is_compared(word) or are_runs([word, word])
 
 
 def _are_forms(whats: Sequence[str]) -> bool:

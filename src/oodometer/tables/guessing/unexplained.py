@@ -12,14 +12,10 @@ from oodometer.tables.guessing.questions import what_are_others
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import GENERAL, without_metric
-from oodometer.tables.vocabulary.names import (
-    is_average,
-    is_detector,
-    is_statistic,
-    is_surely_detector,
-    mentions_setting,
-)
+from oodometer.tables.vocabulary.names import is_detector, is_surely_detector
 from oodometer.tables.vocabulary.others import is_test
+from oodometer.tables.vocabulary.statistics import is_average, is_statistic
+from oodometer.tables.vocabulary.titles import mentions_setting
 
 if TYPE_CHECKING:
     import pandas as pd

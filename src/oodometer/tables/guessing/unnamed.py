@@ -18,7 +18,9 @@ from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_known, is_quantity
 from oodometer.tables.vocabulary.data_names import is_outlier_set
 from oodometer.tables.vocabulary.measures import Measure, metric_named
-from oodometer.tables.vocabulary.names import MEANS, is_surely_detector, names_outliers
+from oodometer.tables.vocabulary.names import is_surely_detector
+from oodometer.tables.vocabulary.statistics import MEANS
+from oodometer.tables.vocabulary.titles import names_outliers
 
 if TYPE_CHECKING:
     import pandas as pd

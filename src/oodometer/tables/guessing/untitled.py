@@ -30,24 +30,24 @@ from oodometer.tables.guessing.spreads import paired
 from oodometer.tables.lines.summaries import are_like
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.groups import sure_means
-from oodometer.tables.vocabulary.names import (
-    ID_TITLES,
+from oodometer.tables.vocabulary.names import is_compared, is_detector, is_whole_model
+from oodometer.tables.vocabulary.others import names_property_of_data
+from oodometer.tables.vocabulary.statistics import (
     MEANS,
-    NO_RESULTS,
-    OOD_TITLES,
     OTHER_STATISTICS,
-    QUANTITIES,
-    REPEAT_TITLES,
     SPREADS,
     SUMMARIES,
     is_average,
-    is_detector,
-    is_model,
+)
+from oodometer.tables.vocabulary.titles import (
+    ID_TITLES,
+    NO_RESULTS,
+    OOD_TITLES,
+    QUANTITIES,
+    REPEAT_TITLES,
     is_setting,
-    is_whole_model,
     mentions_setting,
 )
-from oodometer.tables.vocabulary.others import names_property_of_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def untitled_results(
     of_pairs = {*pairs, *(spread for _, spread in pairs.values())}
     pairs = {mean: pair for mean, pair in pairs.items() if not is_quantity(pair[0])}
     kept = {*pairs, *(spread for _, spread in pairs.values())}
-    roles.ignored |= dict.fromkeys(of_pairs - kept, _OTHER_QUANTITY)
+    roles.ignored |= dict.fromkeys((c for c in numeric if c in of_pairs - kept), _OTHER_QUANTITY)
     asked = ALL in roles.chosen
     if asked:  # numbers with a sign are results if the user says so
         frame = frame.assign(**{c: frame[c].str.lstrip("+") for c in numeric})
@@ -108,17 +108,18 @@ def untitled_results(
     for column, (what, spread) in pairs.items():
         roles.measured[column] = (metric, what)
         roles.spreads[column] = spread
-    left = {c for c in numeric if plain(c) in SUMMARIES - SPREADS} - set(roles.measured)
+    free = [c for c in numeric if c not in roles.measured]
+    left = [c for c in free if plain(c) in SUMMARIES - SPREADS]
     roles.ignored |= dict.fromkeys(left, OTHER_STATISTIC)
 
 
 def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
     """Leave out quantiles and means of the other columns."""
     if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
-        quantiles = {c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)}
+        quantiles = [c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)]
         roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
         measured = [c for c in measured if c not in quantiles]
-    reported = {c for c in measured if _REPORTED.fullmatch(plain(c))}
+    reported = [c for c in measured if _REPORTED.fullmatch(plain(c))]
     if len(measured) - len(reported) > 2:
         roles.ignored |= dict.fromkeys(reported, "as others report it")
         measured = [c for c in measured if c not in reported]
@@ -276,7 +277,7 @@ def is_quantity(title: str) -> bool:
     """
     bare = MEAN_AND_SPREAD.sub("", title[:200])
     words = words_of(bare)
-    named = is_detector(title) or is_model(title) or is_set(title) or plain(title) in MEANS
+    named = is_compared(title) or is_set(title) or plain(title) in MEANS
     named = named or bool(_LEVEL.search(title))  # num_components = 20
     return not named and not words.isdisjoint(QUANTITIES)
 
@@ -385,4 +386,4 @@ def _lowest(cells: Sequence[Cell]) -> float:
 
 def is_known(title: str) -> bool:
     """Whether a title is the name of a data set, a detector or a model, or says average."""
-    return is_data(title) or is_detector(title) or is_model(title) or is_average(title)
+    return is_data(title) or is_compared(title) or is_average(title)

@@ -16,11 +16,10 @@ from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
 from oodometer.tables.vocabulary.measures import base_metric
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.names import is_detector, is_model
+from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
     MODEL_TITLES,
-    is_detector,
-    is_model,
     mentions_setting,
 )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import LABELS, TITLES, plain, words_of
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.vocabulary.names import mentions_setting
+from oodometer.tables.vocabulary.titles import mentions_setting
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,7 +32,7 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.vocabulary.names import is_qualifier
+from oodometer.tables.vocabulary.statistics import is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd

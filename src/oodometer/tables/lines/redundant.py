@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
 from oodometer.tables.lines.levels import count_levels, determines, id_column
-from oodometer.tables.vocabulary.names import JOB_TITLES, REPEAT_TITLES, repeat_name
+from oodometer.tables.vocabulary.titles import JOB_TITLES, REPEAT_TITLES, repeat_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.levels import id_column, is_unplanned
 from oodometer.tables.lines.long import ROW, Long
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.vocabulary.titles import (
     INCIDENTAL,
     JOB_TITLES,
     REPEAT_TITLES,
@@ -31,7 +31,7 @@ _INCIDENT = re.compile(
 )
 
 
-def require_alike(long: Long, given: Long, roles: Roles) -> None:
+def require_told_apart(long: Long, given: Long, roles: Roles) -> None:
     """Ask what lines are that repeat a cell, if a column of names that is not a factor differs.
 
     `given` has the lines of `long` with all columns of the file.

@@ -36,8 +36,8 @@ from oodometer.tables.lines.redundant import (
     reason_as_name,
     reason_beside_another,
 )
-from oodometer.tables.lines.repeats import each_once, require_alike
-from oodometer.tables.vocabulary.names import (
+from oodometer.tables.lines.repeats import each_once, require_told_apart
+from oodometer.tables.vocabulary.titles import (
     JOB_TITLES,
     REPEAT_TITLES,
     is_incidental,
@@ -81,7 +81,7 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     require_met(long, roles)
     if not wanted:
         lines = given.frame.assign(detector=long.frame["detector"])
-        require_alike(long, replace(given, frame=lines), roles)
+        require_told_apart(long, replace(given, frame=lines), roles)
     return Runs(each_once(_with_named_jobs(long), roles, notes), reasons)
 
 

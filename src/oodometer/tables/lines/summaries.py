@@ -13,14 +13,8 @@ from numpy.typing import NDArray
 from oodometer.factors import by_title, plain
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
-from oodometer.tables.vocabulary.names import (
-    MEANS,
-    SUMMARIES,
-    is_average,
-    is_detector,
-    is_mere_average,
-    is_model,
-)
+from oodometer.tables.vocabulary.names import is_compared
+from oodometer.tables.vocabulary.statistics import MEANS, SUMMARIES, is_average, is_mere_average
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -214,7 +208,7 @@ def _coincidence(own: Array, table: Array) -> float:
 
 
 def _is_known(name: str) -> bool:
-    return is_set(name) or is_detector(name) or is_model(name)
+    return is_set(name) or is_compared(name)
 
 
 def _rounding(values: Array) -> Array:

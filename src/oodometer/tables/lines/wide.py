@@ -11,14 +11,8 @@ from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import KEYED, are_numbers, factor_in
 from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
-from oodometer.tables.vocabulary.names import (
-    DATA_WORDS,
-    ID_TITLES,
-    OOD_TITLES,
-    REPEAT_WORD,
-    is_detector,
-    is_model,
-)
+from oodometer.tables.vocabulary.names import is_detector, is_model
+from oodometer.tables.vocabulary.titles import DATA_WORDS, ID_TITLES, OOD_TITLES, REPEAT_WORD
 
 RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
 NAMED = ("ood", "id", "detector")  # roles that titles of wide columns may have

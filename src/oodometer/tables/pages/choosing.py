@@ -17,7 +17,8 @@ from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in
-from oodometer.tables.vocabulary.names import SET_TITLES, is_detector
+from oodometer.tables.vocabulary.names import is_detector
+from oodometer.tables.vocabulary.titles import SET_TITLES
 
 _TWO_NUMBERS = re.compile(r"[\W_]*\d[\d.,]*\s*%?\s*/\s*\d")  # 0.91 / 0.40
 _LISTED = 6  # tables that a question names

@@ -12,7 +12,8 @@ from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import Outline, PageTable
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import is_average, is_detector
+from oodometer.tables.vocabulary.names import is_detector
+from oodometer.tables.vocabulary.statistics import is_average
 
 _PAIR = re.compile(r"\s*([^\W\d][^:=|]{0,60}?|\[[^:=|]{1,60}?)\s*[:=]\s*(\S[^:=]*?)\s*")
 # Several pairs in a line; the last are parted by spaces alone: Subject: 1   Test_acc: 0.88

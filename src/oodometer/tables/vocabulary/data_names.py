@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from oodometer.factors import plain
+from oodometer.tables.vocabulary.known import known_names
 
 # Names of data sets that people take for ID or for outliers.
 KNOWN_SETS = frozenset(
@@ -37,27 +38,7 @@ _CORRUPTIONS = frozenset(
      "lowlight", "nearfocus", "xymotionblur", "zmotionblur"}
 )  # fmt: skip
 # Data sets of other fields, known by name: they tell which axis of a table holds data.
-_OTHER_SETS = frozenset(
-    {"20news", "adult", "agnews", "aids", "annthyroid", "arc", "arcc", "arce", "arrhythmia", "bbh",
-     "boolq", "boston", "bottle", "breastw", "btad", "cable", "caltech101", "capsule", "cardio",
-     "carpet", "cifar100c", "cifar10c", "cifarfs", "citeseer", "cola", "collab", "coloredmnist",
-     "concrete", "cora", "covertype", "daphnet", "dd", "domainnet", "ecg", "electricity",
-     "enzymes", "etth1", "etth2", "ettm1", "ettm2", "exathlon", "exchange", "fgvcaircraft",
-     "flowers102", "gecco", "glass", "grid", "gsm8k", "hazelnut", "hellaswag", "higgs",
-     "humaneval", "ili", "imageneta", "imagenetsketch", "imagenetv2", "imdb", "imdbbinary",
-     "imdbmulti", "ionosphere", "iops", "iris", "kin8nm", "kinetics400", "leather", "letter",
-     "ltdb", "lympho", "mammography", "mbpp", "metalnut", "mgab", "miniimagenet", "mitdb", "mmlu",
-     "mnli", "mrpc", "msl", "musk", "mutag", "mvtec", "nab", "naval", "nci1", "nci109",
-     "objectnet", "office31", "officehome", "ogbgmolhiv", "ogbnarxiv", "opportunity", "optdigits",
-     "oxfordiiitpet", "oxfordpets", "pacs", "patchcamelyon", "pcam", "pendigits", "pill", "pima",
-     "piqa", "powerplant", "proteins", "psm", "ptcfm", "ptcmr", "pubmed", "qnli", "qqp",
-     "redditbinary", "redditmulti12k", "redditmulti5k", "resisc45", "rotatedmnist", "rte",
-     "satellite", "satimage2", "screw", "shuttle", "smap", "smd", "speech", "squad", "squadv2",
-     "sst2", "stanfordcars", "stsb", "sun397", "svdb", "swat", "terraincognita", "thyroid",
-     "tieredimagenet", "tile", "tods", "toothbrush", "traffic", "transistor", "trec", "truthfulqa",
-     "ucf101", "vertebral", "visa", "vlcs", "vowels", "wadi", "wbc", "weather", "wine",
-     "winogrande", "wood", "wsd", "yacht", "yelp", "zipper"}
-)  # fmt: skip
+_OTHER_SETS = known_names("data_sets")
 
 
 def is_set(name: str) -> bool:
