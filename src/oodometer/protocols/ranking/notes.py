@@ -142,6 +142,8 @@ def _about_cases(field: Cases) -> list[str]:
                 "What a run changes may be alike on all data sets: differences must stand out "
                 "over training runs, too."
             )
+            if field.over_runs.units.fewest(len(field.over_runs.names)) < FEWEST_FOR_T:
+                caveats.append("Two runs may agree by chance: errors are enlarged for that.")
         return caveats
     if not field.are_runs:
         return [
