@@ -3,7 +3,8 @@
     python benchmarks/coverage.py [PART] [simulations]
 
 PART: means, areas, shares, one_factor, tests, correlations, wins, runs, power, leaderboard,
-scored, nested, nested_pages, nested_tables or all.
+scored, nested, nested_pages, nested_tables, two_runs, varying_least or
+all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -23,6 +24,8 @@ from nested_pages import nested_pages
 from nested_tables import nested_tables
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
+from two_runs import two_runs
+from varying_least import varying_least
 
 from oodometer.stats import Placements, against_best, auroc_difference, holm, mean_auroc
 from oodometer.stats.agreement import spearman, tau_b
@@ -421,6 +424,8 @@ PARTS: dict[str, Callable[[int], None]] = {
     "nested": nested_runs,
     "nested_pages": nested_pages,
     "nested_tables": nested_tables,
+    "two_runs": two_runs,
+    "varying_least": varying_least,
 }
 
 

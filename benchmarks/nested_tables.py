@@ -68,6 +68,9 @@ DESIGNS: dict[str, Design] = {
     ),
     "5 sets, 5 seeds, mostly alike on all sets": Design(4, 5, 5, seed=0.01, alike=0.02),
     "12 sets, 3 seeds, mostly alike on all sets": Design(4, 12, 3, seed=0.01, alike=0.02),
+    "5 sets, 2 seeds, half of their variance alike on all sets": Design(2, 5, 2, alike=0.02),
+    "10 sets, 2 seeds, half of their variance alike on all sets": Design(2, 10, 2, alike=0.02),
+    "10 sets, 2 seeds, mostly alike on all sets": Design(3, 10, 2, seed=0.01, alike=0.02),
 }
 
 

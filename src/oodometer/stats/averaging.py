@@ -51,6 +51,22 @@ def average_over_detectors(detectors: Sequence[Placements]) -> Placements:
     )
 
 
+def weighted_runs(placed: Placements, weights: Floats) -> Placements:
+    """Placements whose plain mean of AUROC over the runs, with its variance, is the weighted one.
+
+    Of a run with the share w of all weights, x becomes m + n w (x - m), with n runs and the
+    weighted mean m, as in `weighting.weighted_values`.
+    """
+    shares = weights / weights.sum()
+    middle = float(shares @ placed.values)
+    runs = shares.size
+    return replace(
+        placed,
+        id=middle + runs * np.repeat(shares, placed.id_sizes) * (placed.id - middle),
+        ood=middle + runs * np.repeat(shares, placed.ood_sizes) * (placed.ood - middle),
+    )
+
+
 def average_re_evaluations(placed: Placements, members: Sequence[Sequence[int]]) -> Placements:
     """Placements of training runs: the mean over the re-evaluations (`members`) of each.
 

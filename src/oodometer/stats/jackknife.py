@@ -17,6 +17,10 @@ from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import welch_freedom
 from oodometer.stats.comparison import Difference
 
+# Of the degrees of freedom of a ratio. Units tell less of how far a spread carries than of a mean:
+# with all of them, 6% to 8% of simulated pages about 4 or 8 equal detectors tell some apart.
+SHARE = 0.75
+
 
 class Jackknife(NamedTuple):
     """Variance of a statistic with its degrees of freedom, and its bias."""
@@ -97,6 +101,7 @@ def ratio(one: PositiveStatistic, other: PositiveStatistic, level: float) -> Dif
         parts = [jackknife(s.logs, math.log(s.value), s.strata) for s in (one, other)]
         error = math.hypot(*(math.sqrt(part.variance) for part in parts))
         freedom = welch_freedom((part.variance, part.freedom) for part in parts)
+    freedom *= SHARE
     if abs(difference) < 1e-9:
         p_value = 1.0
     else:

@@ -19,7 +19,7 @@ from oodometer.stats.comparison import Difference, Name, adjusted, holm
 from oodometer.stats.paired import difference_interval, sign_flip_test, t_test
 from oodometer.stats.pairwise import Pairwise, difference, from_values
 from oodometer.stats.summary import UNBOUNDED
-from oodometer.stats.weighting import also_over_runs, weighted_summaries, with_weighted_means
+from oodometer.stats.weighting import also_over_runs
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 TWO_CASES = (
@@ -181,12 +181,7 @@ def _compared(field: Cases, values: Floats, units: OuterUnits) -> Pairwise:
     def compared(own: Floats) -> Pairwise:
         return from_values(field.sign * own, bounds=bounds, shared=field.are_runs)
 
-    found = units.compared(values, compared)
-    if units.weights is None:
-        return found
-    oriented, counts = field.sign * values, [*units.counts.values()]
-    summaries = weighted_summaries(oriented, units.weights, counts)
-    return with_weighted_means(found, units.mean(oriented), summaries, bounds)
+    return units.with_means(units.compared(values, compared), field.sign * values, bounds)
 
 
 def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:

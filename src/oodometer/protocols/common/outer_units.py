@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 
 from oodometer.factors import Factor, is_fold, names, shared_repeats
 from oodometer.metrics.counts import Floats
+from oodometer.stats.averaging import weighted_runs
+from oodometer.stats.comparison import Placements
 from oodometer.stats.pairwise import Pairwise, more_careful, over_folds
-from oodometer.stats.weighting import also_weighted, weighted_freedom, weighted_values
+from oodometer.stats.weighting import (
+    also_weighted,
+    weighted_freedom,
+    weighted_summaries,
+    weighted_values,
+    with_weighted_means,
+)
 
 Numbers = NDArray[np.intp]
 
@@ -107,6 +115,19 @@ class OuterUnits:
             if self.weights is None
             else np.average(values, axis=-1, weights=self.weights)
         )
+
+    def weighted(self, placed: Sequence[Placements]) -> list[Placements]:
+        """Placements whose plain means over the runs weigh conditions the same."""
+        if self.weights is None:
+            return list(placed)
+        return [weighted_runs(one, self.weights) for one in placed]
+
+    def with_means(self, found: Pairwise, values: Floats, bounds: tuple[float, float]) -> Pairwise:
+        """The same comparison of (rows, runs) with means in which conditions weigh the same."""
+        if self.weights is None:
+            return found
+        summaries = weighted_summaries(values, self.weights, [*self.counts.values()])
+        return with_weighted_means(found, self.mean(values), summaries, bounds)
 
     def compared(
         self, values: Floats, compare: Callable[[Floats], Pairwise], runs: Pairwise | None = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import Factor
+from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.common.sources import sources_at, sources_of
@@ -20,12 +21,15 @@ from oodometer.stats.comparison import Placements
 from oodometer.stats.pairwise import Pairwise, Sources, from_scores, from_values
 from oodometer.stats.ranks import rank_matrix
 
+SHARES = (0.0, 1.0)  # between which AUROC lies
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreCases:
     """The detectors that can be compared, best mean AUROC first, with all that comparing needs.
 
     A case is a training run; of several re-evaluations, such as its checkpoints, the mean counts.
+    Conditions weigh the same in means, whatever their numbers of runs.
     """
 
     table: ScoreTable
@@ -76,19 +80,31 @@ class ScoreCases:
     def _compared(
         self, placed: Sequence[Placements], own: Sequence[int], *, retraining: bool
     ) -> Pairwise:
-        sources = [sources_at(self.sources[name], own) for name in self.detectors]
-        pairwise = from_scores(placed, retraining=retraining, sources=sources)
-        if not retraining:
-            return pairwise
-        values = np.array([one.values for one in placed])
         units = self.units.at(own)
-        return units.compared(values, lambda v: from_values(v, bounds=(0.0, 1.0)), pairwise)
+        sources = [sources_at(self.sources[name], own) for name in self.detectors]
+        if not retraining:
+            return from_scores(units.weighted(placed), retraining=False, sources=sources)
+        pairwise = from_scores(placed, retraining=True, sources=sources)
+        values = np.array([one.values for one in placed])
+        found = units.compared(values, lambda v: from_values(v, bounds=SHARES), pairwise)
+        return units.with_means(found, values, SHARES)
+
+    def mean(self, placed: Placements, level: float) -> Estimate:
+        """Mean AUROC over training runs by itself; conditions weigh the same."""
+        alone = from_scores([placed], retraining=True)
+        return self.units.with_means(alone, placed.values[None], SHARES).intervals(level)[0]
+
+    def mean_of_runs(self, values: Mapping[str, float]) -> float:
+        """Mean of values by run: over re-evaluations, then over runs, as means of AUROC are."""
+        by_run = np.array([values[run] for run in self.runs])
+        return float(
+            self.units.mean(np.array([by_run[[*own]].mean() for own in self.training_runs.members]))
+        )
 
     @cached_property
     def units(self) -> OuterUnits:
         """What the training runs have in common."""
-        first = (self.runs[own[0]] for own in self.training_runs.members)
-        return OuterUnits.of([self.table.runs[run] for run in first], self.factors)
+        return _units(self.table, self.runs, self.training_runs)
 
     @property
     def run_word(self) -> str:
@@ -112,8 +128,17 @@ class ScoreCases:
     @property
     def factors(self) -> tuple[Factor, ...]:
         """What the runs with scores differ in."""
-        varied = {name for run in self.runs for name in self.table.runs[run]}
-        return tuple(factor for factor in self.table.factors if factor.name in varied)
+        return _factors(self.table, self.runs)
+
+
+def _factors(table: ScoreTable, runs: Sequence[str]) -> tuple[Factor, ...]:
+    varied = {name for run in runs for name in table.runs[run]}
+    return tuple(factor for factor in table.factors if factor.name in varied)
+
+
+def _units(table: ScoreTable, runs: Sequence[str], training_runs: TrainingRuns) -> OuterUnits:
+    first = (runs[own[0]] for own in training_runs.members)
+    return OuterUnits.of([table.runs[run] for run in first], _factors(table, runs))
 
 
 def score_cases(table: ScoreTable) -> ScoreCases:
@@ -136,7 +161,8 @@ def score_cases(table: ScoreTable) -> ScoreCases:
     }
     overall = {d: average_over_sets([placements[d, ood] for ood in table.ood]) for d in ranked}
     # Equal means keep the order of the table: a stable sort.
-    ranked.sort(key=lambda d: -float(overall[d].values.mean()))
+    units = _units(table, runs, training_runs)
+    ranked.sort(key=lambda d: -float(units.mean(overall[d].values)))
     run_values = [np.mean([by_run[d, ood].values for ood in table.ood], axis=0) for d in ranked]
     sources = sources_of(table, runs, training_runs)
     return ScoreCases(

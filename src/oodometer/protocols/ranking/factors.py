@@ -69,7 +69,7 @@ def score_factor_claims(field: ScoreCases, decided: bool) -> FactorClaims:
         return FactorClaims((), ())
 
     def value(name: str, own: Sequence[int]) -> float:
-        return -float(field.overall[name].values[list(own)].mean())
+        return -float(field.units.at(own).mean(field.overall[name].values[list(own)]))
 
     runs = {run: field.table.runs[run] for run in field.runs}
     places = _conditions(runs, field.factors, fewest=2)

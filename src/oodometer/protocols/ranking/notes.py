@@ -50,7 +50,7 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
         caveats.append(TWO_CASES.format(count(runs, "training run")))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.runs), runs))
-    caveats += field.units.caveats(runs)
+    caveats += field.units.caveats(runs, means_weigh="each condition")
     caveats += trained_once_caveats(field.sources, field.detectors)
     if not table.same_samples:
         caveats.append(f"The {field.run_word}s do not share their test samples.")
@@ -142,6 +142,8 @@ def _about_cases(field: Cases) -> list[str]:
                 "What a run changes may be alike on all data sets: differences must stand out "
                 "over training runs, too."
             )
+            if field.over_runs.units.fewest(len(field.over_runs.names)) < FEWEST_FOR_T:
+                caveats.append("Two runs may agree by chance: errors are enlarged for that.")
         return caveats
     if not field.are_runs:
         return [

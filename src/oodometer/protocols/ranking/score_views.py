@@ -16,7 +16,6 @@ from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.views import OF_DETECTORS_ON_SETS, factor_strips, interval_series
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.ranking.standing import Contest
-from oodometer.stats.comparison import mean_auroc
 
 MOST_RUNS, MOST_LINES = 40, 30  # more lines would be a tangle
 
@@ -46,15 +45,15 @@ def auroc_table(field: ScoreCases, contest: Contest) -> Table:
 
 def metric_table(field: ScoreCases, contest: Contest) -> Table | None:
     """AUROC and FPR95 side by side, as papers print them: means over runs, without intervals."""
-    accepted: dict[tuple[str, str], list[float]] = {}
+    accepted: dict[tuple[str, str], dict[str, float]] = {}
     for reference, row in field.table.pairs():
         share = fpr_at_tpr(reference.scores, row.scores)
-        accepted.setdefault((row.detector, row.dataset), []).append(share)
+        accepted.setdefault((row.detector, row.dataset), {})[row.run] = share
     on_sets = _on_sets(contest)
     rows: list[tuple[TableCell, ...]] = []
     for detector in field.detectors:  # these have scores everywhere
         on_each = [
-            (on_sets[detector, ood].value, float(np.mean(accepted[detector, ood])))
+            (on_sets[detector, ood].value, field.mean_of_runs(accepted[detector, ood]))
             for ood in field.table.ood
             if (detector, ood) in on_sets
         ]
@@ -94,7 +93,7 @@ def _own(
     placed = field.placements.get((detector, ood))
     if placed is None or (detector, ood) in on_sets:
         return on_sets.get((detector, ood))
-    return mean_auroc(placed, LEVEL)  # of one that lacks scores elsewhere
+    return field.mean(placed, LEVEL)  # of one that lacks scores elsewhere
 
 
 def intervals(field: ScoreCases, contest: Contest) -> Series:

@@ -266,7 +266,7 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         ours=ours if ours in names else "",
         standings=tuple(standings),
         values=values,
-        means=values.mean(axis=1),
+        means=field.units.mean(values),
         case="training run",
         preposition="in",
         set_word="outlier set",

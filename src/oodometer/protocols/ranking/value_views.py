@@ -211,9 +211,8 @@ def _mean(values: Floats) -> float | None:
 def rank_map(field: Cases) -> Series:
     """Rank of every detector on every outlier set."""
     points: list[Mapping[str, Value]] = []
-    for name, values in field.sets.items():
-        means = values.mean(axis=1)[:, None]
-        ranks = rank_matrix(means, higher_is_better=field.results.higher_is_better)[:, 0]
+    for name, means in field.set_means.items():
+        ranks = rank_matrix(means[:, None], higher_is_better=field.results.higher_is_better)[:, 0]
         points += [
             {"row": detector, "column": name, "value": float(rank)}
             for detector, rank in zip(field.detectors, ranks, strict=True)

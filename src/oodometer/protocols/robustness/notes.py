@@ -39,9 +39,12 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
             f"The variance over {metric.factor} is taken within each data set, then averaged over "
             "data sets, which weigh the same. Each data set is one case: intervals and tests are "
             "for other data sets like these."
-            + " Differences must stand out over training runs, too."
-            * bool(metric.over_runs)
         )
+        if any(score.over_runs is not None for score in scores.values()):
+            lines.append(
+                "What a training run does may be alike on all data sets: differences must stand "
+                "out over training runs, too, and two runs decide nothing."
+            )
     elif metric.outer.shared:
         name = metric.factor if metric.levels_are_cases else metric.shared_level
         lines += metric.outer.shared_caveats(metric.training_runs)

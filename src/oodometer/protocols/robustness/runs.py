@@ -66,16 +66,20 @@ class Runs:
         return Runs(labels, self.values[kept], self.spreads[kept], outer)
 
 
-def mean_of_shared(runs: Mapping[Pair, Runs]) -> Runs | None:
-    """Mean over data sets, which weigh the same, of runs that all have; None if these differ."""
-    first, *others = runs.values()
-    if any(own.labels != first.labels for own in others):
-        return None
-    by_set: dict[str, list[Floats]] = {}
-    for pair, own in runs.items():
-        by_set.setdefault(pair.id, []).append(own.values)
-    values = np.mean([np.mean(own, axis=0) for own in by_set.values()], axis=0)
-    return Runs(first.labels, values, np.zeros(len(values)), first.outer)
+def mean_of_sets(by_set: Sequence[Sequence[Runs]]) -> Runs:
+    """Means of the runs that all have: over the outlier sets of each data set, then over these."""
+    every = [runs for own in by_set for runs in own]
+    first = every[0]
+    shared = [label for label in first.labels if all(label in runs.labels for runs in every)]
+    means = [
+        np.mean(
+            [[runs.values[runs.labels.index(label)] for label in shared] for runs in own], axis=0
+        )
+        for own in by_set
+    ]
+    outer = dict(zip(first.labels, first.outer, strict=bool(first.outer)))
+    kept = tuple(outer[label] for label in shared if label in outer)
+    return Runs(tuple(shared), np.mean(means, axis=0), np.zeros(len(shared)), kept)
 
 
 class Parts(NamedTuple):

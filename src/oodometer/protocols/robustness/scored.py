@@ -15,13 +15,19 @@ from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
 from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.words import count
-from oodometer.protocols.robustness.leaving_out import leaving_levels_out, leaving_out
+from oodometer.protocols.robustness.left_out import (
+    NOTHING,
+    LeftOut,
+    leaving_levels_out,
+    leaving_out,
+    leaving_out_of_sets,
+)
 from oodometer.protocols.robustness.runs import (
     Parts,
     Runs,
     all_but_each,
     count_runs,
-    mean_of_shared,
+    mean_of_sets,
     parts_of,
     runs_by_level,
 )
@@ -44,9 +50,9 @@ class Score(PositiveStatistic):
 
     moments: Moments  # of the mixture
     heaviest: float  # the largest weight of a part, or of all whose runs agree
-    without: Moments  # of the mixture, with each unit left out
+    left_out: LeftOut = NOTHING  # the moments without each unit
     squares: Floats = field(default_factory=lambda: np.empty(0))  # by data set; mean: value^2
-    over_runs: PositiveStatistic | None = None  # with each run left out that data sets share
+    over_runs: PositiveStatistic | None = None  # of data sets: with runs left out of all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +71,6 @@ class ScoredMetric:
     outer: OuterUnits = INDEPENDENT  # what training runs have in common
     training_runs: int = 0  # of which it tells
     within: ScoredMetric | None = None  # by data set, if these are the cases: see `over_data_sets`
-    over_runs: ScoredMetric | None = None  # there: with the runs that all sets share as the cases
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:
@@ -175,22 +180,20 @@ class ScoredMetric:
         """Score of a mixture. `shared`: all parts come from the same runs, which it names."""
         variances = parts.moments.variance
         if self.shared_level and parts.runs:
-            units, without, strata = leaving_levels_out(parts, self.shared_level, self.epsilon)
+            left_out = leaving_levels_out(parts, self.shared_level, self.epsilon)
         else:
-            units, without, strata = leaving_out(parts, shared, self.epsilon)
+            left_out = leaving_out(parts, shared, self.epsilon)
         mixed = mixture(*parts.moments, self.epsilon)
-        with np.errstate(divide="ignore"):
-            logs = np.log(self._number(without))
         bounded = self.unit == "percent" and not self.results.higher_is_better
         return Score(
             value=float(self._number(mixed)),
-            units=units,
-            logs=logs,
-            strata=strata,
+            units=left_out.units,
+            logs=self._logs(left_out.moments),
+            strata=left_out.strata,
             largest=LARGEST_PRODUCT if bounded else math.inf,
             moments=mixed,
             heaviest=_heaviest(weights(variances, self.epsilon), variances),
-            without=without,
+            left_out=left_out,
         )
 
     def _blocked(self, detector: str) -> Score:
@@ -201,51 +204,41 @@ class ScoredMetric:
         for pair in self.within.pairs:
             if pair.id in by_set:
                 by_set[pair.id].append(self.within.detector_scores[pair, detector])
-        own = [[score.moments for score in scores] for scores in by_set.values()]
-        means = np.array([np.mean([m.mean for m in parts]) for parts in own])
-        variances = np.array([np.mean([m.variance for m in parts]) for parts in own])
+        moments = [[own.moments for own in by_set[name]] for name in shared]
+        means = np.array([np.mean([m.mean for m in own]) for own in moments])
+        variances = np.array([np.mean([m.variance for m in own]) for own in moments])
         others = all_but_each(len(shared))
         mixed = Moments(means.mean(), variances.mean())
         kept = Moments(means[others].mean(axis=1), variances[others].mean(axis=1))
-        with np.errstate(divide="ignore"):
-            logs = np.log(self._number(kept))
         return Score(
             value=float(self._number(mixed)),
             units=tuple(("data set", name) for name in shared),
-            logs=logs,
+            logs=self._logs(kept),
             strata=np.array([len(shared)]),
             moments=mixed,
             heaviest=0.0,
-            without=kept,
-            over_runs=self._without_each_run(mixed, list(by_set.values())),
             squares=variances * mixed.mean ** (-2.0 if self.results.higher_is_better else 2.0),
+            over_runs=self._over_runs(mixed, list(by_set.values())),
         )
 
-    def _without_each_run(
+    def _over_runs(
         self, mixed: Moments, by_set: Sequence[Sequence[Score]]
     ) -> PositiveStatistic | None:
-        """The same score with runs left out of all data sets at once, where sets share them.
+        """The score over data sets with each run left out, of all sets that it is in at once.
 
-        Without units, where these are too few to be left out.
+        What a run does may be alike on all sets, which differences between sets do not show. None
+        if no two runs differ by chance alone: nothing is known of that then.
         """
-        if self.over_runs is None:
+        if not names(self.results.factors, "repeat"):
             return None
-        units = by_set[0][0].units
-        are_runs = self.is_over_repeats or (bool(units) and len(units[0]) > 1)
-        if not are_runs or any(score.units != units for own in by_set for score in own):
-            units = ()
-        without = [[score.without for score in own] for own in by_set] if units else []
-        means, variances = (
-            np.mean([np.mean([m[place] for m in own], axis=0) for own in without], axis=0)
-            if units
-            else np.empty(0)
-            for place in (0, 1)
+        left_out = leaving_out_of_sets(
+            [[(own.moments, own.left_out) for own in scores] for scores in by_set]
         )
-        with np.errstate(divide="ignore"):
-            logs = np.log(self._number(Moments(means, variances)))
-        strata = by_set[0][0].strata if units else np.empty(0, dtype=np.intp)
         return PositiveStatistic(
-            value=float(self._number(mixed)), units=units, logs=logs, strata=strata
+            value=float(self._number(mixed)),
+            units=left_out.units,
+            logs=self._logs(left_out.moments),
+            strata=left_out.strata,
         )
 
     def over_data_sets(self) -> ScoredMetric:
@@ -275,26 +268,35 @@ class ScoredMetric:
                 ]  # fmt: skip
                 runs = Runs(tuple(ids), np.array(values), np.zeros(len(ids)))
                 cells[place, detector, level] = runs
-        shared = self._runs_of_all([p for p in self.pairs if p.id in ids], usual, place)
-        over_runs = replace(self, pairs=(place,), cells=shared) if shared else None
-        return replace(self, pairs=(place,), cells=cells, within=self, over_runs=over_runs)
+        return replace(self, pairs=(place,), cells=cells, within=self)
 
-    def _runs_of_all(
-        self, pairs: Sequence[Pair], detectors: Sequence[str], place: Pair
-    ) -> dict[tuple[Pair, str, str], Runs]:
-        """Means over data sets of every run, if all sets share their runs; else nothing."""
-        found = {}
-        for detector in detectors:
-            for level in self.levels:
-                own = mean_of_shared({p: self.cells[p, detector, level] for p in pairs})
-                if own is None:
-                    return {}
-                found[place, detector, level] = own
-        repeated = any(len(runs.labels) > 1 for runs in found.values())
-        return found if repeated or self.is_over_repeats else {}
+    @cached_property
+    def on_mean_set(self) -> ScoredMetric | None:
+        """The runs that all data sets have, with their means over sets: what sets do not show.
+
+        None if data sets are not the cases, or have no runs in common that differ by chance.
+        """
+        if self.within is None or not names(self.results.factors, "repeat"):
+            return None
+        (place,) = self.pairs
+        found: dict[tuple[Pair, str, str], Runs] = {}
+        for (_, detector, level), by_set in self.cells.items():
+            runs = [
+                [self.within.cells[p, detector, level] for p in self.within.pairs if p.id == name]
+                for name in by_set.labels
+            ]
+            mean = mean_of_sets(runs)
+            if not mean.labels:
+                return None
+            found[place, detector, level] = mean
+        return replace(self, cells=found, within=None)
 
     def _number(self, moments: Moments) -> Floats:
         return robustness_score(moments, higher_is_better=self.results.higher_is_better)
+
+    def _logs(self, moments: Moments) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._number(moments)))
 
 
 def _heaviest(shares: Floats, variances: Floats) -> float:
