@@ -128,14 +128,18 @@ def set_share_claims(field: Cases) -> list[Claim]:
     text = (
         f"Of the variance of {field.detectors[0]}'s {field.metric} over {several(field.case)} and "
         f"{field.set_word}s, {first} explains {share:.0%}, {second} {named[second].value:.0%}, "
-        f"{third} {named[third].value:.0%}."
+        f"{third} {named[third].value:.0%}"
     )
     evidence = (
         f"95% confidence interval of the first {low:.0%} to {high:.0%}, for other "
         f"{several(field.case)} and these sets"
     )
-    decided = low > HALF and first != BOTH  # which includes chance
-    return [Claim(text, "holds" if decided else "undecided", evidence)]
+    decided = low > HALF and first != BOTH
+    if first == BOTH:
+        text += "; their combination includes chance"
+    elif not decided:
+        text += f", but that {first} explains most is not certain"
+    return [Claim(f"{text}.", "holds" if decided else "undecided", evidence)]
 
 
 def ranges_of(field: Cases) -> dict[str, tuple[FactorRange, ...]]:
