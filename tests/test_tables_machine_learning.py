@@ -295,3 +295,11 @@ def test_names_of_runs_that_repeat_other_columns_are_not_parted() -> None:
         columns=["dataset", "seed", "method", "run_id", "test_loss"],
     )  # fmt: skip
     assert not any("divided by __" in note for note in read_results(table).notes)
+
+
+def test_dice_alone_is_a_metric_and_a_detector_among_detectors() -> None:
+    alone = pd.DataFrame({"Method": ["U-Net", "nnU-Net"] * 2, "Patient": [1, 1, 2, 2],
+                          "Dice": [0.81, 0.83, 0.88, 0.87]})  # fmt: skip
+    assert read_results(alone).results[0].metric == "Dice"
+    beside = pd.DataFrame({"dataset": ["SVHN", "iSUN"], "MSP": [0.81, 0.71], "DICE": [0.83, 0.7]})
+    assert _names(read_results(beside).results[0]) == ["MSP", "DICE"]

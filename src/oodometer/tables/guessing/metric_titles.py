@@ -11,6 +11,7 @@ from oodometer.factors import plain, words_of
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import GENERAL, is_amid, metric_named, without_metric
+from oodometer.tables.vocabulary.names import is_detector
 from oodometer.tables.vocabulary.others import without_mean_over_outliers
 from oodometer.tables.vocabulary.statistics import (
     MEANS,
@@ -29,6 +30,7 @@ _AT_THRESHOLD = frozenset(
 )
 _OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _OF_OVERLAP = frozenset({"IoU", "Hausdorff distance", "pixel accuracy", "Dice"})
+_DICE = frozenset({"dice", "dicescore", "dicecoefficient", "meandice", "dicemean"})
 _CLASS = re.compile(r"(?i)^class(?!ifi)[\s_\-]*\w+|\bclass[\s_\-]*\d+\b")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
@@ -55,6 +57,8 @@ def named_metrics(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]
         named |= {c: "balanced accuracy" for c in columns if "aa" in words_of(c)}
     if _OF_OVERLAP & {*named.values()} or len(GENERAL & {*named.values()}) > 2:  # not DICE
         named |= {c: "Dice" for c in columns if c not in named and "dice" in words_of(c)}
+    elif not any(is_detector(c) for c in columns if plain(c) not in _DICE):
+        named |= {c: "Dice" for c in columns if plain(c) in _DICE}
     named |= _sides(columns, named)
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
