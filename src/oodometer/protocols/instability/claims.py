@@ -340,8 +340,10 @@ def amount(part: Spread, value: float) -> str:
 
 
 def _apart(part: Spread, far: int, near: int, level: float) -> bool:
-    """Whether the two spreads differ beyond their intervals."""
+    """Whether the two spreads differ beyond their intervals, and by more than rounding hides."""
     one, other = part.deviation(far, level), part.deviation(near, level)
     if one is None or other is None or not other.value:  # equal values have no interval
         return False
-    return one.low > other.high
+    steps = np.diff(np.sort(part.values, axis=None))
+    hidden = steps[steps > 1e-9 * np.abs(part.values).max()].min(initial=np.inf)
+    return bool(one.low > max(other.high, hidden))
