@@ -3,8 +3,7 @@
     python benchmarks/coverage.py [PART] [simulations]
 
 PART: means, areas, shares, one_factor, tests, correlations, wins, runs, power, leaderboard,
-scored, nested, nested_pages, nested_tables, two_runs, varying_least or
-all.
+scored, nested, nested_pages, nested_tables, two_runs, varying_least, equal_pages or all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -18,6 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from equal_pages import equal_pages
 from few_runs import leaderboards
 from nested import nested_runs
 from nested_pages import nested_pages
@@ -426,6 +426,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "nested_tables": nested_tables,
     "two_runs": two_runs,
     "varying_least": varying_least,
+    "equal_pages": equal_pages,
 }
 
 

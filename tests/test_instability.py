@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from oodometer.errors import UserError
+from oodometer.factors import Factor
 from oodometer.protocols.common.cells import cells_of
 from oodometer.protocols.instability.protocol import instability, instability_of
 from oodometer.protocols.instability.spreads import spreads
@@ -338,6 +339,19 @@ def test_equal_values_tell_nothing_about_their_spread():
     (claim,) = [c for c in finding.claims if c.text.startswith("The seed moves")]
     assert claim.verdict == "undecided" and "a 0.00 points, without an interval" in claim.evidence
     assert finding.tables[0].rows[0][2] == 0.0  # not a rounding error of 1e-16
+
+
+def test_values_that_agree_when_rounded_are_not_said_to_move_less():
+    """Seeds move b, too, but its means over the three sets hide that."""
+    moved = {"a": ((0, 0, 0), (0, 1, 0), (1, 1, 0)), "b": ((0, 1, 0), (1, 0, 0), (0, 0, 1))}
+    lines = [
+        {"detector": d, "id": f"s{s}", "ood": "", "seed": str(seed),
+         "value": round(0.7 + 0.1 * s + 0.001 * moved[d][s][seed], 3)}
+        for d in "ab" for s in range(3) for seed in range(3)
+    ]  # fmt: skip
+    finding = instability_of(Results(pd.DataFrame(lines), (Factor("seed", "repeat"),)))
+    (claim,) = (own for own in finding.claims if own.text.startswith("The seed moves"))
+    assert claim.verdict == "undecided"
 
 
 def test_one_training_per_level_cannot_tell_the_level_from_training_again():

@@ -186,11 +186,14 @@ class Move:
 
     @cached_property
     def is_sure(self) -> bool:
-        """Whether the two standard deviations differ significantly: intervals do not overlap."""
+        """Whether intervals of both deviations are apart, and by more than rounding hides."""
         one, other = (self.part.deviation(row, self.level) for row in (self.far, self.near))
         if one is None or other is None or not other.value:  # equal values have no interval
             return False
-        return one.low > other.high
+        values = self.part.values
+        steps = np.diff(np.sort(values, axis=None))
+        hidden = steps[steps > 1e-9 * np.abs(values).max()].min(initial=np.inf)
+        return bool(one.low > max(other.high, hidden))
 
     @property
     def farthest(self) -> float:
