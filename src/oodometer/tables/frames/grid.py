@@ -26,6 +26,7 @@ from oodometer.tables.frames.parts import side_by_side
 from oodometer.tables.frames.sections import is_heading, padded, with_bases, with_sections
 from oodometer.tables.pages.latex import latex_captions
 
+_LOOKED_AT = 1000  # rows that tell what a column holds
 _SHOWN = 60  # characters of a line that a note quotes
 
 
@@ -270,7 +271,8 @@ def _numeric_columns(rows: Rows, width: int) -> Collection[int]:
 def _without_remarks(rows: Rows, numeric: Collection[int], width: int, notes: list[str]) -> Rows:
     """Leave out headings between the lines, and remarks below the last of them."""
     # Two numbers in a cell are results only in a column of such cells.
-    paired = {c for c in numeric if numeric_share(r[c] for r in rows if c < len(r)) <= 0.5}
+    some = rows[:_LOOKED_AT]
+    paired = {c for c in numeric if numeric_share(r[c] for r in some if c < len(r)) <= 0.5}
     numbered = (n for n in reversed(range(len(rows))) if _has_number(rows[n], numeric, paired))
     last = next(numbered, len(rows))
     remarks = [

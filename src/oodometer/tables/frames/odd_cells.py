@@ -58,10 +58,13 @@ def _by_labels(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         texts = frame[title].tolist()
         first = next((text for text in texts if not is_gap(text)), "")
         names = [name for name, _ in _labels(first)]
-        parts = [[] if is_gap(text) else _labels(text) for text in texts] if names else []
+        if not _are_metrics(names):
+            columns[title] = texts
+            continue
+        parts = [[] if is_gap(text) else _labels(text) for text in texts]
         others = {tuple(name for name, _ in own) for own in parts if own}
         whole = sum(map(bool, parts)) == sum(not is_gap(text) for text in texts)
-        if not whole or others != {tuple(names)} or not _are_metrics(names):
+        if not whole or others != {tuple(names)}:
             columns[title] = texts
             continue
         split.append(title)
