@@ -260,7 +260,7 @@ def _by_title(
     all_titles = set(titles.values())
     for column, title in titles.items():
         numeric = numeric_share(frame[column]) > 0.5
-        if _is_other_statistic(frame, column, numeric, columns) or (
+        if _is_other_statistic(frame, column, numeric, titles) or (
             roles.measured and title in SUMMARIES - SPREADS and have_numbers(frame[column].unique())
         ):
             roles.ignored[column] = OTHER_STATISTIC
@@ -301,15 +301,15 @@ def _is_named_elsewhere(frame: pd.DataFrame, column: str, columns: Sequence[str]
 
 
 def _is_other_statistic(
-    frame: pd.DataFrame, column: str, numeric: bool, columns: Sequence[str]
+    frame: pd.DataFrame, column: str, numeric: bool, titles: Mapping[str, str]
 ) -> bool:
-    title, titles = plain(column), {plain(other) for other in columns}
     words = words_of(column)
-    described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
+    described = titles[column] in OTHER_STATISTICS - RUN_COUNT_TITLES
+    described = described and not MEANS.isdisjoint(titles.values())
     several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
     if (not several and not (described and numeric)) or is_detector(column):
         return False
-    others = [c for c in columns if c != column and are_decimals(frame[c])]
+    others = [c for c in titles if c != column and are_decimals(frame[c])]
     others = [c for c in others if not names_costs(c) and not mentions_setting(c)]
     return not (several and is_one_of(frame, column, others))  # a data set called delta-x
 
