@@ -306,3 +306,11 @@ def test_a_column_of_judgements_is_left_out(tmp_path):
     found = read(tmp_path, text + "|F1|0.8|0.7|worse|\n")
     assert "columns of remarks were left out: Status" in found.notes
     assert means(found) == {"Before": 0.91, "After": 0.92}
+
+
+def test_titles_of_two_words_that_come_again_below_metrics(tmp_path):
+    lines = ["Datasets RMSE NLL", "PBP Deep Ensembles PBP Deep Ensembles"]
+    lines += [f"{name} 3.{n} ± 0.1 3.{n + 2} ± 0.2 2.{n + 1} ± 0.1 2.{n} ± 0.1"
+              for n, name in enumerate(("Boston housing", "Concrete", "Power plant"))]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines), "t.txt").results[0]
+    assert found.detectors == ("PBP", "Deep Ensembles") and found.metric == "NLL"

@@ -13,6 +13,7 @@ from oodometer.tables.frames.headers import KNOWN_TITLES
 from oodometer.tables.pages.markdown import CAPTIONED, heading_of
 from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
 from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import is_compared
 
 _JOINED = re.compile(
     r"\s{0,20}(±|\+/-)\s{0,20}|(?<=[\d%])\s{1,20}(?=\(±?[\d.]{1,20}%?\))|\s{1,20}(?=[↑↓](?:\s|$))"
@@ -267,7 +268,10 @@ def _header_of_words(above: Rows, width: int) -> Rows:
     main = next((n for n in fits if not CAPTIONED.match(" ".join(above[n]))), None)
     if main is None:
         return []
-    header = [_titles(above[main], width + 1), *([" ".join(row)] for row in above[main + 1 :])]
+    titles = _titles(above[main], width + 1)
+    if not titles:
+        return []
+    header = [titles, *([" ".join(row)] for row in above[main + 1 :])]
     groups = above[main - 1] if main else []
     if 1 < len(groups) <= width and 0 in (width % len(groups), width % (len(groups) - 1)):
         spread = _spread(groups, width + 1, header[0])
@@ -289,7 +293,36 @@ def _numbers_at_end(row: Sequence[str]) -> int:
 
 
 def _titles(row: Sequence[str], width: int) -> list[str]:
-    """Return the titles of a line: the last words, one for each column of numbers."""
-    if len(row) >= width:
-        return [" ".join(row[: len(row) - width + 1]), *row[len(row) - width + 1 :]]
-    return _spread(row, width)
+    """Return the titles of a line: the last words, one for each column of numbers; none if unclear.
+
+    Where the same words come again and again, all of them are titles, some of several words.
+
+    >>> _titles("Data set A B".split(), 3), _titles("A Deep Ensembles A Deep Ensembles".split(), 5)
+    (['Data set', 'A', 'B'], ['', 'A', 'Deep Ensembles', 'A', 'Deep Ensembles'])
+    >>> _titles("A B C A B C".split(), 5)
+    []
+    """
+    if len(row) < width:
+        return _spread(row, width)
+    for start in (0, 1):
+        if len(row) > width - 1 + start and _comes_again(row[start:]):
+            whole = _with_whole_names(row[start:])
+            return [*(row[:start] or [""]), *whole] if len(whole) == width - 1 else []
+    return [" ".join(row[: len(row) - width + 1]), *row[len(row) - width + 1 :]]
+
+
+def _comes_again(words: Sequence[str]) -> bool:
+    """Whether words are the same ones two or more times over."""
+    lengths = (n for n in range(2, len(words) // 2 + 1) if len(words) % n == 0)
+    return any(list(words) == [*words[:n]] * (len(words) // n) for n in lengths)
+
+
+def _with_whole_names(words: Sequence[str]) -> list[str]:
+    """Join two words that are one known name."""
+    names: list[str] = []
+    for word in words:
+        if names and is_compared(f"{names[-1]} {word}") and not is_compared(names[-1]):
+            names[-1] += f" {word}"
+        else:
+            names.append(word)
+    return names

@@ -24,8 +24,9 @@ KNOWN_MODELS = known_names("models")
 # Names of detectors that tables of other things hold, too.
 _GENERIC = frozenset(
     {"ours", "baseline", "proposed", "ensemble", "dropout", "softmax", "augmix", "cutmix",
-     "cosine", "margin", "relation", "ml", "line", "gen", "scale", "deepensemble", "pixmix",
-     "conf", "residual", "entropy", "ae", "vae", "gmm", "knn", "mcdropout", "gaussianmixture"}
+     "cosine", "margin", "relation", "ml", "line", "gen", "scale", "deepensemble",
+     "deepensembles", "pixmix", "conf", "residual", "entropy", "ae", "vae", "gmm",
+     "knn", "mcdropout", "gaussianmixture"}
 )  # fmt: skip
 
 
