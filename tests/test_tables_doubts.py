@@ -263,3 +263,21 @@ def test_rows_called_all_classes_are_summaries(tmp_path):
     found = read(tmp_path, "\n".join(["Category,PaDiM,SPADE", *rows]), columns="auroc=*")
     frame = found.results[0].frame
     assert {*frame.get("id", []), *frame["ood"]} - {"", "outliers"} == {"nut", "bolt"}
+
+
+def test_stated_means_that_are_wrong_are_pointed_out(tmp_path):
+    lines = ["Method,SVHN AUROC,LSUN AUROC,Textures AUROC,Avg. AUROC",
+             "MSP,91.2,88.0,85.1,88.1", "Energy,92.3,90.0,86.1,89.5",
+             "KNN,95.1,91.4,93.3,99.3", "ViM,90.0,91.0,92.0,91.0"]  # fmt: skip
+    (note,) = [n for n in read(tmp_path, "\n".join(lines)).notes if "is not the mean" in n]
+    assert note.endswith("KNN 99.3 instead of 93.27")
+    columns = [row.split(",") for row in lines]
+    turned = "\n".join(map(",".join, zip(*columns, strict=True)))
+    (turned_note,) = [n for n in read(tmp_path, turned).notes if "is not the mean" in n]
+    assert turned_note.endswith("KNN 99.3 instead of 93.27")
+
+
+def test_means_of_something_else_are_not_called_wrong(tmp_path):
+    lines = ["Method,SVHN AUROC,LSUN AUROC,Textures AUROC,Avg. AUROC", "MSP,91.2,88.0,85.1,80.1",
+             "Energy,92.3,90.0,86.1,89.5", "KNN,95.1,91.4,93.3,84.3"]  # fmt: skip
+    assert not [n for n in read(tmp_path, "\n".join(lines)).notes if "is not the mean" in n]

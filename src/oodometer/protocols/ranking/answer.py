@@ -159,8 +159,8 @@ def _nobody_stands_out(standing: Standing, tried: str) -> str:
             "here."
         )
     return (
-        f"No detector stands out: {leader} has the best mean, but {tried} separate it from none of "
-        f"the {len(tied)} others{whole}."
+        f"No detector stands out: {leader} has the best mean, but is not separable from any of the "
+        f"{len(tied)} others{whole} with {tried}."
     )
 
 

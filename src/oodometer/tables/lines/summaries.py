@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.factors import by_title, plain, words_of
+from oodometer.tables.lines.stated_means import note_wrong_rows
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
 from oodometer.tables.vocabulary.names import is_compared
@@ -50,6 +51,7 @@ def without_summaries(
         by_name = sure_means(by_name, len([*filter(None, names)]) - len(by_name))
         if len(by_name) == len(names):
             continue
+        _note_wrong_means(long, axis, by_name, notes)
         long = _left_out(long, axis, by_name, "summaries of other rows or columns", notes)
         means = _means_of_others(*_table(long, axis))
         means = means or _means_of_others(*_table(long, axis, tuple(factors)))
@@ -64,6 +66,25 @@ def _left_out(
         return long
     notes.append(f"{why} were left out: {', '.join(names)}")
     return long[~long[axis].isin(names)].reset_index(drop=True)
+
+
+def _note_wrong_means(
+    long: pd.DataFrame, axis: str, summaries: Sequence[str], notes: list[str]
+) -> None:
+    """Point out where a line called average does not state the mean of the others."""
+    averages = [name for name in summaries if axis != "detector" and is_average(name)]
+    keys = [c for c in ("metric", "id", "ood", "detector") if c in long.columns and c != axis]
+    if not averages or "detector" not in keys:
+        return
+    table = long.pivot_table("value", axis, keys, "mean", sort=False)
+    others = table.drop(index=list(summaries))
+    named = list(others.columns.get_level_values("detector"))
+    for metric in long["metric"].unique():
+        here = others.columns.get_level_values("metric") == metric
+        labels = [str(label) for label, own in zip(named, here, strict=True) if own]
+        for name in averages:
+            stated = table.loc[name].to_numpy()[here]
+            note_wrong_rows(name, labels, stated, others.to_numpy()[:, here], notes)
 
 
 def _is_called_statistic(level: str) -> bool:
