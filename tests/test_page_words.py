@@ -225,7 +225,7 @@ def test_a_declared_detector_is_counted_in_the_scope_that_the_sentence_names(tmp
         assert f"not separable from {open_} " in f"{told[1]} " or not open_
     file.write_text(file.read_text(encoding="utf-8").replace("± 0.6", "± 9"), encoding="utf-8")
     unsure = analyze(file, runs=5, columns="auroc=*, ood=*")[0].answer
-    assert unsure.startswith("No detector stands out: ") and "but 5 runs of each separate" in unsure
+    assert unsure.startswith("No detector stands out: ") and "others with 5 runs of each" in unsure
 
 
 def test_the_filter_of_a_page_does_not_call_data_sets_outlier_sets():
