@@ -68,3 +68,37 @@ def test_every_layout_is_read_right_or_asked_about(factor, title):
             )
             right += 1
     assert right > 2 * asked if title == "method" else right > 0
+
+
+def test_titles_that_hold_two_things_are_parted_on_request(tmp_path):
+    """The wide layout of conditions within ID sets gives the numbers of the long one."""
+    titles = ["C10 clean", "C10 Agg N", "Agg SU", "Foo clean", "Foo N", "Baz clean", "N", "SU"]
+    values = {m: [0.9 - 0.01 * (i + j) for j in range(8)] for i, m in enumerate(("MSP", "KNN"))}
+    lines = [f"{m}," + ",".join(f"{v:.3f}" for v in own) for m, own in values.items()]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join(["method", *titles]), *lines]))
+    with pytest.raises(UserError, match=r"id\+condition=\*") as asked:
+        read_results(path)
+    assert "ood+condition=*" in str(asked.value)
+    found = read_results(path, "id+condition=*, auroc=*").results[0]
+    assert found.frame.groupby("id", sort=False)["condition"].unique().map(list).to_dict() == {
+        "C10": ["clean", "Agg N", "Agg SU"], "Foo": ["clean", "N"], "Baz": ["clean", "N", "SU"],
+    }  # fmt: skip
+    assert [factor.kind for factor in found.factors] == ["condition"]
+    cell = found.frame.query("detector == 'KNN' and id == 'Baz' and condition == 'SU'")
+    assert cell["value"].item() == pytest.approx(values["KNN"][-1])
+
+
+@pytest.mark.parametrize("said", ["id+conditio=*", "id+id=*", "id+condition=a"])
+def test_titles_are_parted_into_two_known_roles(said, tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("method,C10 clean,Foo clean\nMSP,0.9,0.8\nKNN,0.8,0.7")
+    with pytest.raises(UserError, match=r"two roles of detector, id, ood.*such as id\+condition"):
+        read_results(path, said)
+
+
+def test_titles_of_one_name_are_not_parted(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("method,SVHN,LSUN\nMSP,0.9,0.8\nKNN,0.8,0.7")
+    with pytest.raises(UserError, match=r"'SVHN' is one name, not two"):
+        read_results(path, "id+condition=*")

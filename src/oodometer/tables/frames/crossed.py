@@ -37,7 +37,7 @@ _AT_RANK = re.compile(r"(?i)(?:r|p|top|hits?)?[\s@\-]*\d+")  # where rankings en
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _BETWEEN = re.compile(r"\s*([/|])\s*")  # two levels of a title: SVHN / seed 0
-_Pairs = list[tuple[str, str]]
+Pairs = list[tuple[str, str]]
 
 
 def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -47,32 +47,40 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     names what is compared, so that one of the two parts does, and where one part names data sets:
     two data sets under three conditions are not six.
     """
-    numeric = [c for c in map(str, frame.columns) if _may_measure(frame, c)]
+    numeric = [c for c in map(str, frame.columns) if may_measure(frame, c)]
     labels = [c for c in map(str, frame.columns) if c not in numeric]
-    said = {c: _without_metric(c) for c in numeric}
-    results = [c for c in numeric if said[c] and not is_average(said[c]) and not is_average(c)]
+    said = {c: said_beside_metric(c) for c in numeric}
+    results = results_of(said)
     whats = [said[c] for c in results]
     if key := _stated_factor(whats, frame):
         levels = {c: (said[c].partition("=")[2].strip(),) for c in results}
-        return _lines(frame, numeric, levels, (key,), notes)
+        return lines_of_parts(frame, numeric, levels, (key,), notes)
     if not _FEWEST <= len(set(whats)) <= _MOST:
         return frame
     sets = _pairs_of_sets(whats)
     if sets is not None and not _names_sets(labels):
         own = _names_of_sets(sets)
-        return _lines(frame, numeric, dict(zip(results, sets, strict=True)), own, notes)
-    parts = _crossed(whats)
+        return lines_of_parts(frame, numeric, dict(zip(results, sets, strict=True)), own, notes)
+    parts = crossed(whats) or grouped(whats)
     compared = any(_names_compared(frame, c) for c in labels)
     if parts is None or (compared and (_names_sets(labels) or not _are_of_sets(parts))):
         return frame
     names: tuple[str, ...] = _names_of(parts, frame, labels)
     form = _side_of_forms(parts) if all(map(metric_named, results)) else None
     if form is None:
-        return _lines(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
+        return lines_of_parts(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
     title = HEADERS[0] if names == HEADERS else names[1 - form]
     others = {c: (pair[1 - form],) for c, pair in zip(results, parts, strict=True)}
     forms = {c: pair[form] for c, pair in zip(results, parts, strict=True)}
-    return _lines(frame, numeric, others, (title,), notes, forms)
+    return lines_of_parts(frame, numeric, others, (title,), notes, forms)
+
+
+def results_of(said: Mapping[str, str]) -> list[str]:
+    """Return the columns that hold results on something, by what each title says beside a metric.
+
+    Means over the others are left out.
+    """
+    return [c for c, what in said.items() if what and not is_average(what) and not is_average(c)]
 
 
 def _stated_factor(whats: Sequence[str], frame: pd.DataFrame) -> str:
@@ -86,7 +94,7 @@ def _stated_factor(whats: Sequence[str], frame: pd.DataFrame) -> str:
     return key if key and plain(key) not in {plain(str(c)) for c in frame.columns} else ""
 
 
-def _side_of_forms(parts: _Pairs) -> int | None:
+def _side_of_forms(parts: Pairs) -> int | None:
     """Return which part tells forms of a metric apart, such as image and pixel AUROC, if one does.
 
     >>> _side_of_forms([("A", "Image"), ("A", "Pixel")]), _side_of_forms([("A", "x"), ("B", "x")])
@@ -96,7 +104,7 @@ def _side_of_forms(parts: _Pairs) -> int | None:
     return sides.index(True) if sides.count(True) == 1 else None
 
 
-def _may_measure(frame: pd.DataFrame, column: str) -> bool:
+def may_measure(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column may hold results: numbers that neither count runs nor are a setting.
 
     A title such as "label_noise=0.2" states the level at which they were found.
@@ -116,7 +124,8 @@ def _metric_of(title: str) -> str | None:
     return metric_named(level if level and len(key.split()) == 1 else title)
 
 
-def _without_metric(title: str) -> str:
+def said_beside_metric(title: str) -> str:
+    """Return what a title says of what was measured, without the metric."""
     if _metric_of(title) is None:
         return _BETWEEN.sub(r"\1", title)
     key, sign, level = title.partition("=")
@@ -125,7 +134,7 @@ def _without_metric(title: str) -> str:
     return _BETWEEN.sub(r"\1", without_metric(title))
 
 
-def _lines(
+def lines_of_parts(
     frame: pd.DataFrame,
     numeric: Sequence[str],
     parts: Mapping[str, tuple[str, ...]],
@@ -159,7 +168,7 @@ def _lines(
 
 def _is_beside(column: str, parts: Mapping[str, tuple[str, ...]]) -> bool:
     """Whether a column holds a mean over pairs, as do those called after a metric alone."""
-    what = _without_metric(column)
+    what = said_beside_metric(column)
     return not what or is_average(what) or column in parts
 
 
@@ -170,7 +179,7 @@ def _metric_title(column: str) -> str:
     return f"{metric}{percent}" if metric else _VALUE
 
 
-def _are_of_sets(parts: _Pairs) -> bool:
+def _are_of_sets(parts: Pairs) -> bool:
     """Whether one part names known data sets, and the other something else: no run, no mean."""
     sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
     for sets, others in (sides, sides[::-1]):
@@ -186,7 +195,7 @@ def _is_known_beside_sets(name: str) -> bool:
     return is_data(name) or is_average(name) or form or bool(_NUMBERED.fullmatch(name))
 
 
-def _pairs_of_sets(whats: Sequence[str]) -> _Pairs | None:
+def _pairs_of_sets(whats: Sequence[str]) -> Pairs | None:
     """Part titles that all consist of two known data sets, else return None.
 
     >>> _pairs_of_sets(["CIFAR-10 SVHN", "CIFAR-100 SVHN"])
@@ -209,7 +218,7 @@ def _names_sets(labels: Sequence[str]) -> bool:
     return any(plain(label) in OOD_TITLES | ID_TITLES for label in labels)
 
 
-def _names_of_sets(pairs: _Pairs) -> tuple[str, str]:
+def _names_of_sets(pairs: Pairs) -> tuple[str, str]:
     """Return which part names the ID sets: the first, unless it holds more known outliers."""
     first, second = ([*dict.fromkeys(names)] for names in zip(*pairs, strict=True))
     return ("ood", "id") if are_outliers_first(first, second) else ("id", "ood")
@@ -221,12 +230,12 @@ def _names_compared(frame: pd.DataFrame, column: str) -> bool:
     return plain(column) in (*DETECTOR_TITLES, *MODEL_TITLES) or 2 * known >= len(names)
 
 
-def _crossed(titles: Sequence[str]) -> _Pairs | None:
+def crossed(titles: Sequence[str]) -> Pairs | None:
     """Part titles in two, so that every first part stands before every second one, else None.
 
-    >>> _crossed(["Easy A", "Easy B", "Hard A", "Hard B"])
+    >>> crossed(["Easy A", "Easy B", "Hard A", "Hard B"])
     [('Easy', 'A'), ('Easy', 'B'), ('Hard', 'A'), ('Hard', 'B')]
-    >>> _crossed(["Easy A", "Easy B", "Hard A", "Mean"])
+    >>> crossed(["Easy A", "Easy B", "Hard A", "Mean"])
     """
     given = list(dict.fromkeys(titles))  # one for all metrics
     for sign in filter(titles[0].__contains__, _SIGNS):
@@ -239,6 +248,31 @@ def _crossed(titles: Sequence[str]) -> _Pairs | None:
             crossed = min(len(groups), len(below)) > 1 and pairs.keys() == set(given)
             if crossed and _are_two(groups, below, sign):
                 return [pairs[title] for title in titles]
+    return None
+
+
+def grouped(titles: Sequence[str]) -> Pairs | None:
+    """Part titles in groups that each begin with a title that ends like the first one, else None.
+
+    Within a group, titles need not repeat its name. Two titles of a group are not the same.
+
+    >>> grouped(["C10 clean", "C10 noisy A", "B", "CXX clean", "CXX B"])
+    [('C10', 'clean'), ('C10', 'noisy A'), ('C10', 'B'), ('CXX', 'clean'), ('CXX', 'B')]
+    >>> grouped(["C10 clean", "C10 noisy"])
+    """
+    given = list(dict.fromkeys(titles))
+    for sign in filter(given[0].__contains__, _SIGNS) if given else ():
+        end = sign + given[0].rpartition(sign)[2]
+        pairs: dict[str, tuple[str, str]] = {}
+        group = ""
+        for title in given:
+            group = title.removesuffix(end) if title.endswith(end) else group
+            pairs[title] = (group, title.removeprefix(group + sign))
+        groups, below = zip(*pairs.values(), strict=True)
+        apart = len(set(pairs.values())) == len(pairs)
+        shared = sum(below.count(name) > 1 for name in set(below))
+        if apart and shared > 1 and len(set(groups)) > 1 and set(groups).isdisjoint(below):
+            return [pairs[title] for title in titles]
     return None
 
 
@@ -267,7 +301,7 @@ def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:
     return 2 * sum(map(test, names)) >= len(names)
 
 
-def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple[str, str]:
+def _names_of(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple[str, str]:
     """Return the titles of both parts; known detectors or models are called so, and data, too.
 
     Networks beside lines of something else may be compared, or be where that was compared.

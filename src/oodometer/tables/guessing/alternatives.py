@@ -216,9 +216,9 @@ def _require_no_states(roles: Roles) -> None:
         return
     raise UserError(
         f"Titles such as '{states[0]}' and '{states[1]}' seem to hold a data set and a condition: "
-        f"if each names an outlier set, use {roles.option(ood=ALL)}; if all are conditions, "
-        f"{roles.option(condition=ALL)}. With conditions of several data sets, give a line per "
-        "number, with a column for each."
+        f"use {roles.option(**{'id+condition': ALL})} if it is an ID set, "
+        f"{roles.option(**{'ood+condition': ALL})} if it is an outlier set, or "
+        f"{roles.option(ood=ALL)} if each title names an outlier set."
     )
 
 

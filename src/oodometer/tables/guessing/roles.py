@@ -32,7 +32,7 @@ COLUMNS = "\0columns"  # instead of a column: the titles of those with results
 UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
-_PARTS = re.compile(r",(?=\s*[\w/@.-]+\s*=)|,\s*$")  # titles may hold commas
+_PARTS = re.compile(r",(?=\s*[\w/@.+-]+\s*=)|,\s*$")  # titles may hold commas
 _PAIRS = re.compile(r"[\w@.-]+(?:/[\w@.-]+)+\s*=\s*\*")  # MSE/MAE=*, ROC-AUC/FPR@95=*
 
 
@@ -138,8 +138,15 @@ def parts_of(text: str) -> list[str]:
 def _may_be_role(name: str) -> bool:
     """Whether a word is a role, or close to one: a slip is refused by its name."""
     known = (*SINGLE, *MANY)
+    if are_wide(name):
+        return True
     is_metric = all(measure_called(part) or part in known for part in name.split("/"))
     return is_metric or metric_named(name) is not None or nearest(name, known) is not None
+
+
+def are_wide(role: str) -> bool:
+    """Whether a role, or each of two roles joined by +, may be what titles of columns name."""
+    return all(name.strip() in WIDE for name in role.split("+"))
 
 
 def _require_one_direction(chosen: Mapping[str, str]) -> None:
@@ -251,12 +258,12 @@ def option(said: str = "", /, **chosen: str) -> str:
     >>> option("MSE/MAE=*", ignore="a")  # says of cells what they hold
     '--columns "MSE/MAE=*, ignore=a"'
     """
-    taken = {(column, column == ALL and role in WIDE) for role, column in chosen.items()}
+    taken = {(column, column == ALL and are_wide(role)) for role, column in chosen.items()}
     kept = [
         part
         for part in parts_of(said)
         if (pair := [piece.strip() for piece in part.partition("=")])[2]
-        and ("/" in pair[0] or (pair[2], pair[2] == ALL and pair[0] in WIDE) not in taken)
+        and ("/" in pair[0] or (pair[2], pair[2] == ALL and are_wide(pair[0])) not in taken)
         and not (pair[0] in SINGLE and pair[0] in chosen)
     ]
     parts = kept + [f"{role}={column}" for role, column in chosen.items()]
