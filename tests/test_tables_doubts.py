@@ -2,8 +2,10 @@
 
 import json
 
+import pandas as pd
 import pytest
 
+from oodometer import analyze
 from oodometer.errors import UserError
 from oodometer.tables import described, read_results
 
@@ -281,3 +283,35 @@ def test_means_of_something_else_are_not_called_wrong(tmp_path):
     lines = ["Method,SVHN AUROC,LSUN AUROC,Textures AUROC,Avg. AUROC", "MSP,91.2,88.0,85.1,80.1",
              "Energy,92.3,90.0,86.1,89.5", "KNN,95.1,91.4,93.3,84.3"]  # fmt: skip
     assert not [n for n in read(tmp_path, "\n".join(lines)).notes if "is not the mean" in n]
+
+
+def test_folds_in_names_of_data_sets_are_folds(tmp_path):
+    """Each data set has a number of its own before them, which is no level of anything."""
+    names = {"adult": 7592, "credit": 31, "ilpd": 9971}
+    lines = [
+        f"openml__{name}__{number}_fold_{fold},{model},{0.7 + 0.1 * (model == 'MLP')}{fold}"
+        for name, number in names.items()
+        for fold in range(3)
+        for model in ("MLP", "SVM")
+    ]
+    text = "\n".join(["dataset_fold_id,alg_name,AUC", *lines])
+    found = read(tmp_path, text)
+    assert kinds(found) == {"fold": "repeat"}
+    assert set(found.results[0].frame["id"]) == set(names)
+
+
+def test_widths_of_intervals_beside_results_are_no_results(tmp_path):
+    lines = ["method,mini_1shot,mini_1shot_ci,mini_5shot,mini_5shot_ci",
+             "ProtoNet,49.42,0.78,68.20,0.66", "MAML,48.70,1.84,63.11,0.92"]  # fmt: skip
+    found = read(tmp_path, "\n".join(lines), columns="accuracy=*").results[0]
+    assert sorted(found.frame["value"]) == pytest.approx([0.487, 0.4942, 0.6311, 0.682])
+
+
+def test_numbers_of_labels_are_no_kinds_of_labels(tmp_path):
+    """More labels may be added to the same run: what is decided depends on it."""
+    values = {"random": 0.6, "badge": 0.66, "entropy": 0.61}
+    lines = [f"{m},{n},{s},{v + 0.05 * i + 0.002 * s}" for m, v in values.items()
+             for i, n in enumerate((1000, 2000, 4000)) for s in range(2)]  # fmt: skip
+    with pytest.raises(UserError, match=r"what 'labels' is.*re_evaluation=labels"):
+        analyze(pd.DataFrame([line.split(",") for line in lines],
+                             columns=["strategy", "labels", "seed", "accuracy"]))  # fmt: skip

@@ -28,7 +28,7 @@ _STATED = re.compile(  # (mean / std), μ ↓ / Var ↓
     r"[($]*\s*(?:\\?mu|μ|mean|avg)\s*[↑↓]?\s*/\s*(var(?:iance)?|std|sd|stdev|σ)\s*[↑↓]?[)$]*", re.I
 )
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
-_REPEAT = re.compile(r"(seed|fold|run|split|trial)[_=-]?(\d+)")
+_REPEAT = re.compile(r"(?:.+[_-])?(seed|fold|run|split|trial)[_=-]?(\d+)")  # 7592_fold_0
 _MARKS = frozenset({"✓", "✔", "✔️", "✅", "☑", "√", "checkmark", ":white_check_mark:", "●"})
 _FOLD = re.compile(r"split(\d+)_test_(\w+)")
 _OF_SEARCH = re.compile(r"(?:split\d+|mean|std|rank)_\w+|param_|iter$|n_resources$")
@@ -227,10 +227,19 @@ def _split_keys(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             first = "dataset" if of_data else title
             name = repeat or (f"{title}.{shift + 1}" if shift else first)
             levels = [match[2] for match in found if match] if repeat else texts
+            if not _tell_as_much(levels, texts, [c for c in columns if c is not texts]):
+                name, levels = f"{title}.{shift + 1}", texts
             frame.insert(place + shift, name, levels)
         notes.append(f"{title} holds several things, divided by __, and was split")
         break
     return frame
+
+
+def _tell_as_much(
+    levels: Sequence[str], texts: Sequence[str], others: Sequence[Sequence[str]]
+) -> bool:
+    """Whether levels tell lines apart as the texts do that they are part of, beside others."""
+    return len({*zip(levels, *others, strict=True)}) == len({*zip(texts, *others, strict=True)})
 
 
 def _is_told(frame: pd.DataFrame, texts: Sequence[str]) -> bool:

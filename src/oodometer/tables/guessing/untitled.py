@@ -111,7 +111,7 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
         quantiles = [c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)]
         roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
         measured = [c for c in measured if c not in quantiles]
-    stems = {MEAN_AND_SPREAD.sub("", c).strip() for c in measured}
+    stems = {plain(MEAN_AND_SPREAD.sub("", c)) for c in measured}
     others = [c for c in measured if _stem_of_statistic(c) in stems]
     roles.ignored |= dict.fromkeys(others, OTHER_STATISTIC)
     measured = [c for c in measured if c not in others]
@@ -131,8 +131,8 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
 
 def _stem_of_statistic(title: str) -> str | None:
     """Return what stands before a word such as range, which a mean beside it is called, too."""
-    stem, _, last = title.rpartition(" ")
-    return stem if stem and plain(last) in OTHER_STATISTICS else None
+    stem, _, last = re.sub(r"[_.]", " ", title).rpartition(" ")
+    return plain(stem) if stem and plain(last) in OTHER_STATISTICS else None
 
 
 def _is_beside_one(column: str, measured: Sequence[str]) -> bool:

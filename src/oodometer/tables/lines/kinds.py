@@ -41,6 +41,7 @@ _DISTURBANCES = frozenset(
      "blur", "snr", "attack"}
 )  # fmt: skip
 _OF_TRAINING = frozenset({"label", "labels", "train", "training"})
+_COUNTED = frozenset({"labels", "trainlabels"})  # with numbers below: 1000 labels, no kind of them
 _CUTOFFS = frozenset({"k", "topk", "atk"})  # titles of how many results of a ranking count
 _RANKED = frozenset({"NDCG", "MRR", "Hits"})  # metrics of rankings
 _NOTHING = frozenset({"none", "null", "na", "no", "off", "nothing", plain(NOT_GIVEN)})  # is set
@@ -74,6 +75,8 @@ def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
 def _is_assumed(title: str, levels: list[str]) -> bool:
     words = words_of(title)
     said = plain(title) in _KNOWN or mentions_setting(title) or bool(words & _CHOICES)
+    if plain(title) in _COUNTED and all(level.isdigit() for level in levels):
+        said = False
     if words & _DISTURBANCES and not words & _OF_TRAINING and plain(title) not in _KNOWN:
         said = False  # of the training data, or of those that the same model is tested on
     if said:

@@ -177,6 +177,7 @@ _CAMEL = re.compile(  # TrainLoss, but not FocalLoss
 _SHORT = (  # names whose letters are capital or small
     (re.compile(r"(?<![^\W_])mCE(?![^\W_])"), "corruption_error"),  # MCE: of calibration
     (re.compile(r"(?<![^\W_])R@(?=\d)"), "recall@"),  # R2: of regression
+    (re.compile(r"(?<=[^\W_][\s_|/])AP(?=\W*$)"), "average_precision"),  # beside a name: SVHN AP
 )
 _SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
@@ -214,6 +215,8 @@ def metric_named(title: str) -> str | None:
 
     >>> metric_named("AUROC ↑"), metric_named("FPR@95"), metric_named("CCR_4"), metric_named("svhn")
     ('auroc', 'fpr95', '', None)
+    >>> metric_named("SVHN AP ↑"), metric_named("SVHN ap")
+    ('AUPR', None)
     >>> metric_named("TestAccuracy"), metric_named("balanced_acc"), metric_named("DICE")
     ('accuracy', 'balanced accuracy', None)
     """
