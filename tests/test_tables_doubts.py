@@ -315,3 +315,23 @@ def test_numbers_of_labels_are_no_kinds_of_labels(tmp_path):
     with pytest.raises(UserError, match=r"what 'labels' is.*re_evaluation=labels"):
         analyze(pd.DataFrame([line.split(",") for line in lines],
                              columns=["strategy", "labels", "seed", "accuracy"]))  # fmt: skip
+
+
+def test_a_method_called_like_a_metric_is_asked_about(tmp_path):
+    lines = ["Source,Target,DANN,CDAN,MCC", "Art,Clipart,45.6,50.7,55.1", "Art,Real,70.1,76.0,79.5",
+             "Clipart,Art,47.0,57.6,63.3", "Clipart,Real,60.9,70.0,75.8"]  # fmt: skip
+    with pytest.raises(UserError, match=r"Is 'MCC' compared with DANN, CDAN") as asked:
+        read(tmp_path, "\n".join(lines))
+    option = "detector=*, higher=DANN, higher=CDAN, higher=MCC"
+    assert option in str(asked.value)
+    found = read(tmp_path, "\n".join(lines), columns=option).results[0]
+    assert found.detectors == ("DANN", "CDAN", "MCC")
+    metric = read(tmp_path, "\n".join(lines), columns="MCC=MCC, ignore=DANN, ignore=CDAN")
+    assert metric.results[0].metric == "MCC"
+
+
+def test_names_of_metrics_in_one_title_may_have_two_words(tmp_path):
+    lines = ["Method,CIFAR-10 NLL,CIFAR-10 Cal. Error,CIFAR-10-C NLL / Cal. Error",
+             "Plain,0.94,0.032,3.21 / 0.105", "Ensemble,0.86,0.018,2.82 / 0.047"]  # fmt: skip
+    metrics = [results.metric for results in read(tmp_path, "\n".join(lines)).results]
+    assert sorted(metrics) == ["NLL", "calibration error"]

@@ -47,7 +47,7 @@ from oodometer.tables.guessing.refusals import (
 )
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
-from oodometer.tables.guessing.unexplained import note_unexplained
+from oodometer.tables.guessing.unexplained import note_unexplained, require_compared
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
 from oodometer.tables.lines.doubts import require_clear_commas
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
@@ -260,6 +260,7 @@ def _of_one_detector(
     named = roles.detector is not None or are_detectors(roles) or "detector" in frame.columns
     if named or not stem or roles.ood is None or not roles.measured or frame.duplicated(cell).any():
         return frame
+    require_compared(frame, roles)
     roles.detector = "detector"
     notes.append(f"no column names the detector: all rows are read as results of {stem}")
     return frame.assign(detector=stem)

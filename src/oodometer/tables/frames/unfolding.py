@@ -13,7 +13,7 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import with_columns
 from oodometer.tables.frames.odd_cells import with_plain_cells
 from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, parts_of
-from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.statistics import MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
 from oodometer.tables.vocabulary.titles import INCIDENTAL
 
@@ -156,10 +156,10 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
     if found is None or len(names) not in sizes or not sizes <= {1, len(names)}:
         return {}
     names = _with_metric(names)
-    words = [name.split()[-1] if name else "" for name in names]
+    words = [_metric_part(name) for name in names]
     if None in map(metric_named, words):
         return {}
-    if len(set(words)) == 1:  # Train/Test Accuracy
+    if len({name.split()[-1] for name in names}) == 1:  # Train/Test Accuracy
         return {name: [p[n] if len(p) == len(names) else "" for p in cells]
                 for n, name in enumerate(names)}  # fmt: skip
     what = title.replace(found[1], names[0].removesuffix(words[0]))
@@ -168,6 +168,18 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
         f"{what} {word}".strip(): [p[place] if len(p) == len(names) else "" for p in cells]
         for place, word in enumerate(words)
     }
+
+
+def _metric_part(name: str) -> str:
+    """Return the last words of a name that are the name of a metric, or the last one.
+
+    >>> _metric_part("ImageNet-C Cal. Error"), _metric_part("SVHN FPR95"), _metric_part("SVHN")
+    ('Cal. Error', 'FPR95', 'SVHN')
+    """
+    words = name.split()
+    ends = (" ".join(words[start:]) for start in range(len(words)))
+    named = (end for end in ends if metric_named(end) is not None and not without_metric(end))
+    return next(named, words[-1] if words else "")
 
 
 def _are_metrics(text: str) -> bool:

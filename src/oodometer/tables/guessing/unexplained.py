@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.errors import UserError
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.likeness import are_decimals, are_levels, mostly, wide_names
 from oodometer.tables.guessing.questions import what_are_others
-from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import GENERAL, without_metric
 from oodometer.tables.vocabulary.names import is_detector, is_surely_detector
@@ -46,6 +47,20 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
         raise what_are_others(titled, unexplained, roles)
 
 
+def require_compared(frame: pd.DataFrame, roles: Roles) -> None:
+    """Ask what numbers are beside a metric, if no column and no other title says what is compared.
+
+    A metric may be called like a method: MCC beside DANN and CDAN.
+    """
+    titled = list(roles.measured)
+    if roles.chosen or len(titled) != 1 or roles.metric is not None or without_metric(titled[0]):
+        return
+    frame = frame.iloc[:_LOOKED_AT]
+    bare = [c for c in roles.factors if are_decimals(frame[c]) and _may_be_result(frame[c])]
+    if bare:
+        raise _compared_or_metric(titled[0], bare, roles)
+
+
 def note_unexplained(
     frame: pd.DataFrame, not_used: Iterable[str], roles: Roles, notes: list[str]
 ) -> None:
@@ -74,6 +89,18 @@ def _require_known(bare: Sequence[str], titled: Sequence[str], roles: Roles) -> 
     known = is_detector if several else is_surely_detector
     if any(known(words[-1]) for c in bare if (words := c.split())):
         raise what_are_others(titled, bare, roles)
+
+
+def _compared_or_metric(titled: str, bare: Sequence[str], roles: Roles) -> UserError:
+    """Ask whether the title of a column is its metric, or one of the names that are compared."""
+    shown = ", ".join([*bare[:_SHOWN], *["…"] * (len(bare) > _SHOWN)])
+    options = {better: f", {better}=".join([*bare, titled]) for better in ("higher", "lower")}
+    one, other = (roles.option(detector=ALL, **{how: said}) for how, said in options.items())
+    metric = roles.measured[titled][0].replace(" ", "_")
+    return UserError(
+        f"Is '{titled}' compared with {shown} ({one}, or {other} if lower is better), or the "
+        f"metric of all lines ({roles.option(**{metric: titled}, ignore=', ignore='.join(bare))})?"
+    )
 
 
 def _may_be_result(texts: pd.Series[str]) -> bool:

@@ -205,11 +205,12 @@ def _alike(
         return [column for column in measured if column not in set(other)]
     if len(measured) > 1 and 2 * len(other) >= len(measured) and not asked:
         shown = ", ".join(f"'{column}'" for column in measured[:_SHOWN])
+        means = (c for c, why in roles.ignored.items() if why == MEAN_OF_OTHERS)
+        one = next(means, measured[0])
         raise UserError(
             f"No column names a metric, and {shown}{', …' * (len(measured) > _SHOWN)} are unlike "
             "quantities, which cannot be averaged or compared with each other: name one that says "
-            f"which is better, such as {roles.option(higher=measured[0])} or "
-            f"{roles.option(lower=measured[0])}."
+            f"which is better, such as {roles.option(higher=one)} or {roles.option(lower=one)}."
         )
     return measured
 
