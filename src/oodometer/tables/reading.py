@@ -49,7 +49,7 @@ from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pa
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unexplained import note_unexplained, require_compared
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
-from oodometer.tables.lines.doubts import require_clear_commas
+from oodometer.tables.lines.doubts import require_clear_commas, require_error_rates
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
@@ -135,6 +135,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     require_one_form(frame, roles)
     settle_overall(frame, roles)
     require_agreeing_arrows(roles)
+    require_error_rates(roles)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not roles.main and ALL not in chosen:

@@ -12,7 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import COSTS, set_aside, without_sample_counts
-from oodometer.tables.guessing.content import by_content, settle_sets
+from oodometer.tables.guessing.content import by_content, metric_of_lines, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import (
     are_copies,
@@ -20,6 +20,7 @@ from oodometer.tables.guessing.likeness import (
     have_numbers,
     mostly,
     name_setups,
+    tells_lines_apart,
 )
 from oodometer.tables.guessing.roles import (
     ALL,
@@ -98,6 +99,9 @@ def guess(
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles, default), roles)
     rest = without_sample_counts(frame, rest, roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
+    words = [column for column in rest if column not in numeric]
+    if roles.metric is None:
+        roles.metric = metric_of_lines(frame, words, roles)
     if roles.metric is not None and numeric:
         _leave_to_lines(roles)
     unnamed = _metric_of_unnamed(chosen.get(ALL), default)
@@ -107,7 +111,6 @@ def guess(
         untitled_results(frame, numeric, roles, unnamed)
     _require_one_each(frame, roles)
     spreads_by_title(numeric, roles)
-    words = [column for column in rest if column not in numeric]
     by_content(frame, words, roles)
     _take_factors(frame, numeric, words, roles)
     _part_corruptions(frame, roles)
@@ -260,9 +263,10 @@ def _by_title(
     all_titles = set(titles.values())
     for column, title in titles.items():
         numeric = numeric_share(frame[column]) > 0.5
-        if _is_other_statistic(frame, column, numeric, titles) or (
-            roles.measured and title in SUMMARIES - SPREADS and have_numbers(frame[column].unique())
-        ):
+        beside = bool(roles.measured) and title in SUMMARIES - SPREADS
+        named = beside and have_numbers(frame[column].unique())
+        named = named or _is_other_statistic(frame, column, numeric, titles)
+        if named and not tells_lines_apart(frame, column):
             roles.ignored[column] = OTHER_STATISTIC
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)

@@ -186,10 +186,17 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     _require_no_values(frame, free[0], roles)
     names = [str(name) for name in frame[free[0]].unique()]
     heading = free[0].endswith(SECTION) and roles.id is None and roles.ood is None
-    unsure = any(map(is_data, names)) if is_untitled(free[0]) else heading
+    unsure = _may_be_data(frame, free[0]) if is_untitled(free[0]) else heading
     if unsure and not any(map(is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
+
+
+def _may_be_data(frame: pd.DataFrame, column: str) -> bool:
+    """Whether some names of a column are those of data, and no other column holds more of them."""
+    known = {c: share(frame[c], is_data) for c in frame.columns}
+    beside = [other for c, other in known.items() if c != column]
+    return known[column] > 0 and max(beside, default=0.0) < max(0.5, known[column])
 
 
 def _require_no_pairs(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:

@@ -18,7 +18,12 @@ from oodometer.tables.guessing.likeness import (
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets
 from oodometer.tables.vocabulary.costs import names_costs
-from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_set
+from oodometer.tables.vocabulary.data_names import (
+    are_trained_on,
+    is_data,
+    is_set,
+    is_undisturbed,
+)
 from oodometer.tables.vocabulary.measures import GENERAL, base_metric, metric_named
 from oodometer.tables.vocabulary.names import is_detector, is_model, is_posthoc, is_surely_detector
 from oodometer.tables.vocabulary.others import without_mean_over_outliers
@@ -48,18 +53,20 @@ _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they a
 
 def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
     """Find the detector and the outlier set among text columns that no title explains."""
-    free = [c for c in texts if c not in roles.factors and not names_costs(c)]
-    free = [c for c in free if (metric_named(c) or "") in {"", *GENERAL}]  # shifted by a cell
-    if roles.metric is None:
-        roles.metric = _metric(frame, free, roles)
-    free = [column for column in free if column != roles.metric]
+    free = [column for column in _free(texts, roles) if column != roles.metric]
     if roles.detector is None:
         roles.detector = find_compared(frame, free, roles)
     _find_sets(frame, [column for column in free if column != roles.detector], roles)
 
 
-def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+def _free(texts: Sequence[str], roles: Roles) -> list[str]:
+    free = [c for c in texts if c not in roles.factors and not names_costs(c)]
+    return [c for c in free if (metric_named(c) or "") in {"", *GENERAL}]  # shifted by a cell
+
+
+def metric_of_lines(frame: pd.DataFrame, texts: Sequence[str], roles: Roles) -> str | None:
     """Return the column that names the metric of each line, unless the titles name it."""
+    free = _free(texts, roles)
     if any(metric_named(c) == base_metric(metric) for c, (metric, _) in roles.measured.items()):
         return None  # not DE among other names of detectors
     known = [c for c in free if any(map(is_metric, frame[c].unique()))]
@@ -131,7 +138,7 @@ def _about_data(
     if not named and roles.detector is not None:
         _require_one_set(frame, [weak[t] for t in WEAK_SET_TITLES if t in weak], free, roles)
     named += [weak[title] for title in WEAK_SET_TITLES if title in weak]
-    untitled = [column for column in free if is_untitled(column)]
+    untitled = [c for c in free if is_untitled(c) and not any(map(is_undisturbed, frame[c]))]
     about = [column for column in free if is_wide and is_about_data(frame, column)]
     return next(iter([*named, *untitled, *about]), None)
 

@@ -8,11 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain, words_of
-from oodometer.tables.cells import Cell, is_gap, read_cell
+from oodometer.tables.cells import Cell, is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.names import is_compared
-from oodometer.tables.vocabulary.titles import DATA_WORDS, REPEAT_WORD, SET_TITLES
+from oodometer.tables.vocabulary.titles import (
+    DATA_WORDS,
+    REPEAT_WORD,
+    SET_TITLES,
+    mentions_setting,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,3 +163,22 @@ def numbers_lines(frame: pd.DataFrame, column: str) -> bool:
     texts = frame[column]
     first = len(frame.columns) > 2 and column == frame.columns[0] == "column 1"
     return first and texts.is_unique and all(text.isdigit() for text in texts)
+
+
+def tells_lines_apart(frame: pd.DataFrame, column: str) -> bool:
+    """Whether lines differ in a column of few whole numbers that are equal in names and settings.
+
+    So does the rank of adapters: the rank of results is another one on every line, or says
+    nothing that names do not.
+    """
+    texts = frame[column]
+    if 2 * texts.nunique() > len(texts) or not all(map(str.isdigit, texts)):
+        return False
+    others = [c for c in frame.columns if c != column and not names_costs(c)]
+    others = [c for c in others if numeric_share(frame[c]) == 0 or _is_set(str(c))]
+    return bool(frame.duplicated(others).any()) and not frame.duplicated([*others, column]).any()
+
+
+def _is_set(title: str) -> bool:
+    """Whether a title is that of a setting or of something that is numbered, such as a seed."""
+    return mentions_setting(title) or plain(title) in TITLES

@@ -12,10 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.columns import with_columns
-from oodometer.tables.guessing.likeness import (
-    are_ranks,
-    are_runs,
-)
+from oodometer.tables.guessing.likeness import are_copies, are_ranks, are_runs
 from oodometer.tables.guessing.measurements import Cells, is_known, may_measure, measurements
 from oodometer.tables.guessing.questions import mean_of_one, what_are
 from oodometer.tables.guessing.roles import (
@@ -26,6 +23,7 @@ from oodometer.tables.guessing.roles import (
     Roles,
 )
 from oodometer.tables.guessing.spreads import paired
+from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.lines.summaries import are_like
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
@@ -60,6 +58,7 @@ _LARGE = 5  # percentages, beside fractions
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
 _VALUES = frozenset({"value", "values", "score", "scores", "result", "results"})
+_METRICS = frozenset({"metric", "metrics", "measure", "name"})
 
 
 def untitled_results(
@@ -85,7 +84,7 @@ def untitled_results(
     measured = _on_test_data(measured, roles)
     _require_one_split(measured, roles)
     if roles.metric is not None:
-        measured = _of_lines(measured, roles)
+        measured = _of_lines(measured, frame, roles)
     measured = _alike(measured, cells, roles, metric, asked=asked)
     measured = _of_one_size(measured, cells, roles, bounded)
     if bounded and not asked:
@@ -145,10 +144,20 @@ def _is_beside_one(column: str, measured: Sequence[str]) -> bool:
     return len(of_group) == 2 and 4 <= len(measured) == 2 * sum(map(is_average, measured))
 
 
-def _of_lines(measured: list[str], roles: Roles) -> list[str]:
+def _of_lines(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str]:
     """Return the column that holds what each line names, called value or score; or ask which."""
-    called = {c: words_of(c) & _VALUES for c in measured}
-    values = [column for column, words in called.items() if words]
+    values: list[str] = []
+    for column in (c for c in measured if words_of(c) & _VALUES):
+        same = next((v for v in values if are_copies(frame[v], frame[column])), None)
+        if same is None:
+            values.append(column)
+        else:
+            roles.ignored[column] = f"the same as {same}"
+    beside = [c for c in values if _bare(c, _VALUES) == _bare(roles.metric or "", _METRICS)]
+    if len(beside) == 1 and _bare(beside[0], _VALUES):  # metric_primary and value_primary
+        others = [column for column in values if column not in beside]
+        roles.ignored |= dict.fromkeys(others, OTHER_METRIC)
+        return beside
     if len(values) > 1 and not any(map(is_known, measured)):
         options = [roles.option(ignore=", ignore=".join(v for v in values if v != kept))
                    for kept in values[:2]]  # fmt: skip
@@ -157,6 +166,11 @@ def _of_lines(measured: list[str], roles: Roles) -> list[str]:
             f"say which is left out, with {' or '.join(options)}."
         )
     return values or measured
+
+
+def _bare(title: str, words: frozenset[str]) -> frozenset[str]:
+    """Return what a title says beside some words."""
+    return frozenset(words_of(title)) - words
 
 
 def _of_runs(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str]:

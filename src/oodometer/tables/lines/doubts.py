@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
+from oodometer.factors import words_of
 from oodometer.tables.cells import value_of
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, Roles
 from oodometer.tables.vocabulary.measures import Measure, metric_named
+from oodometer.tables.vocabulary.statistics import MEANS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +26,7 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")  # or three decimals behind a com
 _COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")  # surely decimals
 _POINT = re.compile(r"\d+\.\d+")
 _ROUNDING = 0.001  # of a stated mean, relative to the largest number
+_OF_ANSWERS = frozenset({"rate", "rates", "classification", "test", "top1", "accuracy"})
 _LOWEST = 0.2  # an AUROC of exactly 0 among others that are all above this is a gap
 
 
@@ -77,6 +80,20 @@ def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
         f"use {roles.option(lower=column)}; if this is another metric, "
         f"{roles.option(higher=column)}; if they are AUROCs indeed, {roles.option(auroc=column)}."
     )
+
+
+def require_error_rates(roles: Roles) -> None:
+    """Ask what a mean error is: a share of wrong answers, or how far numbers are off."""
+    for column, (metric, _) in roles.measured.items():
+        words = words_of(column)
+        doubtful = metric == "error rate" and words & MEANS and not words & _OF_ANSWERS
+        if doubtful and column not in roles.chosen:
+            raise UserError(
+                f"'{column}' may be a share of wrong answers "
+                f"({roles.option(error_rate=column)}) or how far numbers are off, such as an "
+                f"error of reconstruction: is lower better ({roles.option(lower=column)}) or "
+                f"higher ({roles.option(higher=column)})?"
+            )
 
 
 def require_clear_commas(frame: pd.DataFrame, roles: Roles) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
+from oodometer.tables.vocabulary.data_names import are_corruptions
 from oodometer.tables.vocabulary.measures import base_metric
 from oodometer.tables.vocabulary.names import is_detector, is_model
 from oodometer.tables.vocabulary.titles import ARCHITECTURE_TITLES, MODEL_TITLES, mentions_setting
@@ -68,8 +70,25 @@ def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
     return {
         name: _question(title, levels[name], long.frame, roles)
         for name, title in long.factors.items()
-        if title not in {*roles.chosen, roles.wide} and _is_assumed(title, levels[name])
+        if title not in {*roles.chosen, roles.wide}
+        and name not in CORRUPTIONS
+        and _is_assumed(title, levels[name])
     }
+
+
+def with_named_corruptions(long: Long, roles: Roles) -> Long:
+    """Call a column corruption whose title does not say it, but whose levels do: clean, blur, …"""
+    if "corruption" in long.frame.columns:
+        return long
+    for name, title in long.factors.items():
+        levels = [str(level) for level in long.frame[name].unique()]
+        if title in {*roles.chosen, roles.wide} or not _is_assumed(title, levels):
+            continue
+        if are_corruptions(levels):
+            factors = {"corruption" if n == name else n: t for n, t in long.factors.items()}
+            frame = long.frame.rename(columns={name: "corruption"})
+            return replace(long, frame=frame, factors=factors)
+    return long
 
 
 def _is_assumed(title: str, levels: list[str]) -> bool:

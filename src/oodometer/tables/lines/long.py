@@ -21,6 +21,7 @@ from oodometer.tables.guessing.content import are_of_classifiers
 from oodometer.tables.guessing.metric_titles import without_rates
 from oodometer.tables.guessing.roles import ALL, SECTION, Roles
 from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
+from oodometer.tables.lines.references import without_references
 from oodometer.tables.lines.stated_means import note_wrong_columns
 from oodometer.tables.lines.summaries import without_summaries
 from oodometer.tables.lines.units import PERCENT, one_unit
@@ -102,6 +103,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     measures = {name: roles.measure(name) for name in metrics}
     lines = without_zeros(without_summaries(lines, notes, long.factors), frame, roles, notes)
     note_wrong_columns(lines, frame, roles, ROW, notes)
+    lines = without_references(lines, roles, notes)
     lines, measures = one_unit(lines, measures, notes)
     require_above_chance(lines, roles)
     note_scales(lines, measures, notes)

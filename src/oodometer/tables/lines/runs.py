@@ -21,6 +21,7 @@ from oodometer.tables.lines.kinds import (
     require_met,
     require_one_scale,
     require_shared,
+    with_named_corruptions,
 )
 from oodometer.tables.lines.levels import (
     count_levels,
@@ -74,6 +75,7 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     """
     long = replace(long, frame=_one_spelling(long.frame, notes))
     long = _with_named_repeats(_with_promoted_settings(long))
+    long = with_named_corruptions(long, roles)
     wanted = {name for name, title in long.factors.items() if title in roles.chosen}
     given = long
     long, reasons = _choose_factors(long, wanted, notes)

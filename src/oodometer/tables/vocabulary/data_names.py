@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.vocabulary.known import known_names
 
 # Names of data sets that people take for ID or for outliers.
@@ -37,6 +37,16 @@ _CORRUPTIONS = frozenset(
      "biterror", "colorquant", "farfocus", "flash", "fog3d", "h265abr", "h265crf", "isonoise",
      "lowlight", "nearfocus", "xymotionblur", "zmotionblur"}
 )  # fmt: skip
+# Words of what is done to test data, and for data to which nothing was done.
+_DISTURBANCES = frozenset(
+    {"noise", "blur", "jpeg", "compression", "rotation", "rotate", "occlusion", "brightness",
+     "contrast", "resize", "downscale", "crop", "fog", "snow", "frost", "rain", "pixelate",
+     "saturation", "shift", "gamma", "flip", "scaling", "masking"}
+)  # fmt: skip
+_UNDISTURBED = frozenset(
+    {"clean", "original", "uncorrupted", "unperturbed", "undistorted", "nonoise", "nocorruption",
+     "noperturbation"}
+)  # fmt: skip
 # Data sets of other fields, known by name: they tell which axis of a table holds data.
 _OTHER_SETS = known_names("data_sets")
 
@@ -57,6 +67,30 @@ def is_corruption(name: str) -> bool:
     (True, True, False)
     """
     return plain(name) in _CORRUPTIONS
+
+
+def is_undisturbed(name: str) -> bool:
+    """Whether a name says of data that nothing was done to them.
+
+    >>> is_undisturbed("Clean"), is_undisturbed("CIFAR-10")
+    (True, False)
+    """
+    return plain(name) in _UNDISTURBED
+
+
+def are_corruptions(names: Sequence[str]) -> bool:
+    """Whether names are those of corruptions, perhaps beside that of the data without any.
+
+    >>> are_corruptions(["fog", "snow", "SVHN"]), are_corruptions(["Clean", "Noise", "Rotation"])
+    (True, True)
+    >>> are_corruptions(["clean", "noise"]), are_corruptions(["iSUN", "noise", "blobs"])
+    (False, False)
+    """
+    if len(names) > 1 and 2 * sum(map(is_corruption, names)) > len(names):
+        return True
+    undisturbed = sum(map(is_undisturbed, names))
+    done = sum(not _DISTURBANCES.isdisjoint(words_of(name)) for name in names)
+    return undisturbed > 0 and done > 1 and 2 * (undisturbed + done) > len(names)
 
 
 def is_data(name: str) -> bool:

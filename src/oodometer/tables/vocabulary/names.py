@@ -28,6 +28,22 @@ _GENERIC = frozenset(
      "deepensembles", "pixmix", "conf", "residual", "entropy", "ae", "vae", "gmm",
      "knn", "mcdropout", "gaussianmixture"}
 )  # fmt: skip
+# What others are measured by, and nobody can use: bounds, chance, people.
+_REFERENCES = re.compile(
+    r"(?:the|theoretical|supervised|performance)*(?:oracle)?(?:upper|lower)bound|oracle|groundtruth"
+    r"|(?:random)?(?:chance|guess|guessing)(?:level|baseline|performance)?|random(?:baseline|level)"
+    r"|(?:non)?(?:expert)?humans?(?:expert|level)?s?(?:performance|baseline|accuracy|average|score)?"
+)
+
+
+def is_reference(name: str) -> bool:
+    """Whether a line is called after what others are measured by: a bound, chance or people.
+
+    >>> is_reference("Oracle (upper bound)"), is_reference("Human baseline"), is_reference("Random")
+    (True, True, False)
+    """
+    bare = plain(re.sub(r"[(\[].*", "", name[:100]))
+    return bool(_REFERENCES.fullmatch(bare))
 
 
 def is_detector(name: str) -> bool:

@@ -1,0 +1,134 @@
+"""Columns and lines that must be accounted for: settings, second values, reference lines."""
+
+import json
+from itertools import product
+
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.tables import read_results
+
+SETS = ("sst2", "mrpc", "rte")
+
+
+def read(tmp_path, text, name="table.csv", columns=""):
+    path = tmp_path / name
+    path.write_text(text)
+    return read_results(path, columns)
+
+
+def table(titles, rows):
+    return "\n".join(",".join(map(str, row)) for row in [titles.split(","), *rows]) + "\n"
+
+
+def numbers(start=0.81):
+    """Return different numbers like those of results."""
+    value = start
+    while True:
+        value = 0.6 + (value * 7.13) % 0.35
+        yield f"{value:.4f}"
+
+
+@pytest.mark.parametrize("title", ["rank", "lora_rank", "LoRA rank"])
+def test_the_rank_of_adapters_is_a_setting(tmp_path, title):
+    value = numbers()
+    rows = [(*cell, next(value)) for cell in product(("LoRA", "DoRA"), SETS, (4, 8))]
+    found = read(tmp_path, table(f"method,dataset,{title},accuracy", rows)).results[0]
+    assert [(factor.name, factor.kind) for factor in found.factors] == [(title, "condition")]
+
+
+def test_the_rank_of_results_is_none(tmp_path):
+    value = numbers()
+    rows = [
+        (method, data, next(value), rank)
+        for data in SETS
+        for rank, method in enumerate(("a1", "b1", "c1"), 1)
+    ]
+    found = read(tmp_path, table("method,dataset,accuracy,rank", rows))
+    assert found.results[0].factors == ()
+
+
+def test_the_value_of_the_first_metric_is_that_beside_its_name(tmp_path):
+    value = numbers()
+    rows = [
+        (model, data, lr, "roc_auc", next(value), "f1", next(value))
+        for model, data, lr in product(("gpt2", "phi-2"), SETS, (0.0001, 0.0005))
+    ]
+    titles = "model,dataset,lr,metric_primary,value_primary,metric_secondary,value_secondary"
+    found = read(tmp_path, table(titles, rows))
+    assert found.results[0].metric == "auroc"
+    assert len(found.results[0].frame) == len(rows)
+    assert sorted(found.results[0].frame["value"]) == sorted(float(row[4]) for row in rows)
+
+
+def test_a_copy_of_the_values_is_left_out(tmp_path):
+    value = numbers()
+    rows = [(m, d, "auc", v, v) for (m, d), v in zip(product("abc", SETS), value, strict=False)]
+    found = read(tmp_path, table("model,dataset,metric_name,score_raw,score_normalized", rows))
+    assert dict(found.columns)["score_normalized"] == "not used: the same as score_raw"
+
+
+def test_a_mean_error_may_be_no_share(tmp_path):
+    text = "Model,Clean Mean Error\nDenoising,0.4335\nMC Dropout,0.7167\nVanilla,0.5021\n"
+    with pytest.raises(UserError, match="how far numbers are off"):
+        read(tmp_path, text)
+    found = read(tmp_path, text, columns="error_rate=Clean Mean Error")
+    assert found.results[0].metric == "error rate"
+    assert read(tmp_path, text.replace("Mean Error", "Error rate")).results[0].metric
+
+
+REFERENCES = "method,svhn,lsun,isun\nMSP,91.2,92.1,90.2\nKNN,94.2,94.1,93.8\n"
+
+
+@pytest.mark.parametrize("name", ["Oracle", "Upper bound", "Chance level", "Human performance"])
+def test_reference_lines_do_not_compete(tmp_path, name):
+    text = f"{REFERENCES}{name},98.9,99.1,98.8\n"
+    found = read(tmp_path, text)
+    assert set(found.results[0].frame["detector"]) == {"MSP", "KNN"}
+    assert any(name in note and "detector=method" in note for note in found.notes)
+    found = read(tmp_path, text, columns="detector=method")
+    assert len(found.results[0].frame["detector"].unique()) == 3
+
+
+def test_an_oracle_stays_beside_a_single_method(tmp_path):
+    found = read(tmp_path, "method,svhn,lsun,isun\nMSP,91.2,92.1,90.2\nOracle,94.2,94.1,93.8\n")
+    assert set(found.results[0].frame["detector"]) == {"MSP", "Oracle"}
+
+
+@pytest.mark.parametrize("title", ["perturbation", "Condition", "corruption"])
+def test_corruptions_are_known_by_their_levels(tmp_path, title):
+    value = numbers()
+    levels = ("clean", "jpeg_q90", "blur_s05", "social_media")
+    rows = [(level, m, next(value)) for level, m in product(levels, ("cnn_a", "cnn_b", "cnn_c"))]
+    found = read(tmp_path, table(f"{title},method,auroc", rows))
+    assert [factor.name for factor in found.results[0].factors] == ["corruption"]
+    assert not found.assumed
+
+
+def test_titles_beside_clean_are_corruptions(tmp_path):
+    text = "Model,clean,noise_low,blur_mild,jpeg_artifacts\nresnet50,93.1,91.2,52.3,74.1\n"
+    text += "vit_s16,80.8,81.1,80.7,80.5\nmobilevit,93.8,84.9,42.6,66.9\n"
+    found = read(tmp_path, text, columns="accuracy=*").results[0]
+    assert [factor.name for factor in found.factors] == ["corruption"]
+
+
+def test_what_is_beside_the_original_is_asked(tmp_path):
+    value = numbers()
+    nested = {
+        f"faces__{net}__seed{seed}": {q: {"roc_auc": float(next(value))} for q in levels}
+        for levels in [("original", "q70", "q30")]
+        for net, seed in product(("resnet18", "resnet50"), (1, 2, 3))
+    }
+    with pytest.raises(UserError, match="Nothing says what original, q70, … are"):
+        read(tmp_path, json.dumps(nested), "runs.json")
+
+
+def test_names_beside_known_data_are_compared(tmp_path):
+    value = numbers()
+    strategies = ("uniform", "mid_focus", "stratified")
+    nested = {
+        data: {name: {"auroc": float(next(value))} for name in strategies}
+        for data in ("within_cifar", "svhn")
+    }
+    found = read(tmp_path, json.dumps(nested), "ablation.json").results[0]
+    assert set(found.frame["detector"]) == set(strategies)
