@@ -132,3 +132,20 @@ def test_names_beside_known_data_are_compared(tmp_path):
     }
     found = read(tmp_path, json.dumps(nested), "ablation.json").results[0]
     assert set(found.frame["detector"]) == set(strategies)
+
+
+def test_counts_of_answers_are_no_settings(tmp_path):
+    value = numbers()
+    sizes = (3404, 3064, 2723, 3404, 3064, 2723, 681)
+    counts = (824, 816, 819, 830, 824, 816, 795)
+    rows = [
+        (f"net_{size}", next(value), count, 851 - count, f"{{'runtime': {n}}}")
+        for n, (size, count) in enumerate(zip(sizes, counts, strict=True))
+    ]
+    text = "\n".join("\t".join(map(str, row)) for row in rows)
+    titles = "model\tauc\tval_correct\tval_incorrect\t_wandb\n"
+    found = read(tmp_path, titles + text + "\n")
+    assert dict(found.columns)["val_correct"] == "not used: numbers that are not settings"
+    assert [(factor.name, factor.kind) for factor in found.results[0].factors] == [
+        ("run", "repeat")
+    ]

@@ -18,6 +18,7 @@ from oodometer.tables.vocabulary.others import (
     VERDICTS,
     counts_outcomes,
     is_found,
+    is_kept_by_tracker,
     names_p_values,
 )
 
@@ -48,6 +49,8 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = OTHER_STATISTIC
         elif plain(column) in VERDICTS and numeric_share(texts) == 0:
             roles.ignored[column] = "a verdict on the line"
+        elif is_kept_by_tracker(column):
+            roles.ignored[column] = "kept by the tracker"
         elif is_found(column):
             roles.ignored[column] = "found in each run"
         elif _holds_costs(frame, column):

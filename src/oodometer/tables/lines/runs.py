@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _USUAL = 0.5  # of the numbers of runs must be the same for what was planned
+_MOSTLY = 0.7  # of the lines must have a number of their own for what no setting has
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
 _DIGITS = re.compile(r"\.\d{7}|e-1[2-9]$")  # this many decimals are computed, not set
 _TYPED = 3  # digits of a setting
@@ -240,9 +241,17 @@ def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
     if all(map(_HASH.fullmatch, frame[column].unique())):
         return "hashes"
     measured = not mentions_setting(column) and _is_measured(frame, column)
-    if measured or (several and is_unplanned(frame, column)):
+    found = several and (is_unplanned(frame, column) or _hardly_repeats(frame, column))
+    if measured or found:
         return "numbers that are not settings"
     return ""
+
+
+def _hardly_repeats(frame: pd.DataFrame, column: str) -> bool:
+    """Whether numbers below a title that names no setting are others on most lines: val_correct."""
+    once = frame[frame["metric"] == frame["metric"].iloc[0]]
+    levels = once[column].unique()
+    return _MOSTLY * len(once) < len(levels) < len(once) and _is_mere_number(once, column)
 
 
 def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str]) -> str:

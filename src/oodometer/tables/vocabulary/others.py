@@ -42,6 +42,7 @@ _OUTLIERS = frozenset({"outlier", "outliers", "anomaly", "anomalies"})
 _SHARES = frozenset({"perc", "percent", "percentage", "pct", "ratio", "share", "fraction"})
 _JUDGEMENTS = frozenset({"status", "verdict", "trend", "remark", "remarks"})
 _PROSE = 8  # spaces in a remark
+_OF_TRACKERS = frozenset({"_runtime", "_step", "_timestamp", "_wandb"})  # columns of W&B
 _PARAMETERS = frozenset(
     {"parameter", "parameters", "param", "hyperparameter", "hyperparam", "setting", "knob"}
 )
@@ -68,6 +69,15 @@ _PREDICTED = frozenset(
      "predlabel", "predictedclass", "yprob", "yscore", "anomalyscore", "oodscore"}
 )  # fmt: skip
 _YES_OR_NO = frozenset({"true", "false", "yes", "no", "0", "1", "00", "10", "y", "n"})
+
+
+def is_kept_by_tracker(title: str) -> bool:
+    """Whether a column is what a tracker of experiments keeps of each run, whatever was tried.
+
+    >>> is_kept_by_tracker("_step"), is_kept_by_tracker("step")
+    (True, False)
+    """
+    return title in _OF_TRACKERS
 
 
 def names_metrics(title: str) -> bool:
