@@ -149,3 +149,15 @@ def test_counts_of_answers_are_no_settings(tmp_path):
     assert [(factor.name, factor.kind) for factor in found.results[0].factors] == [
         ("run", "repeat")
     ]
+
+
+def test_names_of_runs_that_state_one_setting_are_asked(tmp_path):
+    value = numbers()
+    rows = [(f"size_{n}", n, next(value)) for n in (100, 200, 300, 100, 200, 300)]
+    text = table("name,train_samples,auc", rows)
+    with pytest.raises(UserError, match="Lines differ in 'train_samples', which 'name' names"):
+        read(tmp_path, text)
+    found = read(tmp_path, text, columns="detector=name").results[0]
+    assert set(found.frame["detector"]) == {"size_100", "size_200", "size_300"}
+    other = read(tmp_path, text.replace("name,", "model,")).results[0]
+    assert len(other.frame["detector"].unique()) == 3

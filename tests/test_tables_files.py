@@ -181,7 +181,7 @@ def test_a_search_of_scikit_learn_has_a_row_per_configuration_and_fold(tmp_path)
 
 def test_the_metric_of_a_line_is_in_the_column_of_scores(tmp_path):
     rows = [f"{data},{model},{metric},{score + n},{(score + n) / scale},0.8"
-            for data, metric, score, scale in (("churn", "auc", 0.7, 1), ("trees", "auc", 0.6, 1))
+            for data, metric, score, scale in (("churn", "auc", 0.7, 1), ("trees", "auc", 0.6, 2))
             for n, model in ((0.01, "a"), (0.02, "b"))]  # fmt: skip
     table = "\n".join(["dataset,model,metric_name,score_raw,score_normalized,secondary_r2", *rows])
     question = asked(tmp_path, table)

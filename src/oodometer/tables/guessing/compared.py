@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 _NUMBERED = frozenset({"step", "epoch", "episode", "iteration", "iter", "seed", "severity"})
 _OF_RUNS = REPEAT_TITLES | JOB_TITLES
 _VALUES = frozenset({"value", "values", "level", "setting"})  # plain titles, beside parameters
+_NAMES_OF_RUNS = frozenset({"name", "runname", "experimentname"})  # plain titles
+_NUMBERED_NAME = re.compile(r"([^\d]+)(\d+(?:\.\d+)?)")  # lr=0.1, trainsample_3404
 _OBJECTIVES = frozenset({"objective", "objectives", "loss", "losses", "criterion"})
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
@@ -228,6 +230,20 @@ def _require_no_values(frame: pd.DataFrame, column: str, roles: Roles) -> None:
         )
 
 
+def _require_no_setting(frame: pd.DataFrame, column: str, roles: Roles) -> None:
+    """Ask whether a setting is compared, where names of runs say nothing but its value."""
+    parts = [_NUMBERED_NAME.fullmatch(name) for name in frame[column]]
+    if plain(column) not in _NAMES_OF_RUNS or len({found and found[1] for found in parts}) > 1:
+        return
+    values = [found[2] if found else "" for found in parts]
+    same = [c for c in frame.columns if c != column and frame[c].tolist() == values]
+    if same:
+        raise UserError(
+            f"Lines differ in '{same[0]}', which '{column}' names: if its values are compared, use "
+            f"{roles.option(detector=column)}; else there is nothing to compare."
+        )
+
+
 def _without_twins(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> list[str]:
     """Leave out columns that merely name otherwise what the data sets or an earlier column name."""
     kept = [column for column in (roles.id, roles.ood) if column is not None]
@@ -277,6 +293,7 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
             raise which_column(frame, [found, *others], roles)
     if found is not None:
         require_no_rivals(frame, found, free, roles)
+        _require_no_setting(frame, found, roles)
     if found in roles.factors:
         if all(text.isdigit() for text in frame[found].unique()):
             return None
