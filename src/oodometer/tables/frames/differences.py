@@ -17,7 +17,7 @@ DIFFERENCES = "differences to others"  # why a column is not used
 _SIGN = re.compile(r"[Δ∆]")  # the Greek letter and the sign
 _WORDS = frozenset(
     {"delta", "diff", "difference", "gain", "improvement", "improv", "increase", "decrease", "drop",
-     "degradation", "uplift", "gap"}
+     "degradation", "uplift", "lift", "gap", "reduction"}
 )  # fmt: skip
 # Words beside these that say so: Drop (%), gain over MSP.
 _AROUND = frozenset(

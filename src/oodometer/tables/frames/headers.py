@@ -11,6 +11,7 @@ from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, holds_numbers, read_cell
 from oodometer.tables.vocabulary.data_names import is_corruption, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
+from oodometer.tables.vocabulary.names import is_model
 from oodometer.tables.vocabulary.titles import (
     DETECTOR_TITLES,
     ID_TITLES,
@@ -59,10 +60,17 @@ def is_turned(rows: Rows, width: int) -> bool:
         and len(set(first)) == len(first)
         and any(name in DETECTOR_TITLES or name in MODEL_TITLES for name in first)
         and any(metric_named(row[0]) is not None for row in rows)
+        and not any(_is_model_with_metric(row[0]) for row in rows)
         and knows_titles([row[0] for row in rows])
         and not knows_titles(rows[0])
         and sum(map(is_set, rows[0])) < 2  # titles of columns already
     )
+
+
+def _is_model_with_metric(name: str) -> bool:
+    """Whether a name is that of a model, with the metric of its numbers: ResNet 50 (top1)."""
+    bare = re.sub(r"\([^()]*\)", "", name).strip()
+    return metric_named(name) is not None and metric_named(bare) is None and is_model(bare)
 
 
 def under_headings(rows: Rows, width: int) -> Rows:

@@ -48,6 +48,10 @@ _ATTACKS = frozenset(
     {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
 )
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
+_LETTERS = re.compile(r"[^\W\d_]+")  # words of titles such as val2017 and Inst-level-strict
+_OVERLAP = re.compile(  # from which on a box is found: AP50, AP .5:.95
+    r"(?<![\d.])(?:0?\.)?(?:50?|75|95)(?:\s*[-:]\s*(?:0?\.)?95)?(?![\d.])"
+)
 
 
 def require_detection(named: Mapping[str, tuple[str, str]], roles: Roles) -> None:
@@ -80,7 +84,7 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     named = any(metric == main and what for metric, what in roles.measured.values())
     if not named or len(said) < 2 or are_runs(said) or factor_in(said):
         return
-    if not _may_be_forms(frame, said, roles):
+    if not (main == "mAP" and _are_overlaps(said)) and not _may_be_forms(frame, said, roles):
         return
     if _may_be_compared(said, roles):
         raise which_column(frame, [roles.detector], roles)
@@ -334,17 +338,29 @@ def _words(metric: str, what: str, main: str) -> str:
     return f"{metric.removesuffix(main).strip()} {what}".strip()
 
 
+def _are_overlaps(said: Sequence[str]) -> bool:
+    """Whether words differ only in the overlap from which on a box counts as found.
+
+    >>> _are_overlaps(["box 50-95 e2e", "box 50 e2e"]), _are_overlaps(["val2017", "COCO"])
+    (True, False)
+    """
+    rest = {_OVERLAP.sub("", text) for text in said}
+    return len(rest) == 1 and all(map(_OVERLAP.search, said))
+
+
 def _may_be_forms(frame: pd.DataFrame, said: Sequence[str], roles: Roles) -> bool:
     """Whether words mostly say which form, or a column names the data sets already."""
-    if any(is_data(text) or is_corruption(text) or _NUMBERED.fullmatch(text) for text in said):
+    words = [_LETTERS.findall(text) for text in said]
+    common = set.intersection(*map(set, words))
+    qualified = [any(_is_form(word) for word in part if word not in common) for part in words]
+    numbered = any(map(_NUMBERED.fullmatch, said)) and not all(qualified)  # else val2017
+    if numbered or any(is_data(text) or is_corruption(text) for text in said):
         return False
     titled = [c for c in frame.columns if plain(c) in _SETS]
     sets = [c for c in (roles.id, roles.ood, *titled) if c and len(frame[c].unique()) > 1]
-    words = [text.split() for text in said]
-    common = set.intersection(*map(set, words))
-    qualified = [any(_is_form(word) for word in part if word not in common) for part in words]
     beside = sum(map(_is_other_main, frame.columns)) >= _FEWEST  # sets would have these, too
-    return bool(sets) or 2 * sum(qualified) >= len(said) or _are_crossed(words) or beside
+    crossed = _are_crossed([text.split() for text in said])
+    return bool(sets) or 2 * sum(qualified) >= len(said) or crossed or beside
 
 
 def _is_other_main(title: str) -> bool:

@@ -170,6 +170,9 @@ def _knows_data(texts: pd.Series[str]) -> bool:
 
 def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     """Say whether data sets are those that models are trained on, or outliers of one model."""
+    if _is_of_each_model(frame, roles):
+        roles.factors.append(str(roles.id))
+        roles.id = None
     if roles.id is not None or roles.sets == "id":
         return
     wide = wide_names(roles)
@@ -189,6 +192,18 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
             roles.factors.remove(titled[0])
     elif _are_id_sets(frame, roles, frame[roles.ood].unique().tolist()):
         roles.id, roles.ood = roles.ood, None
+
+
+def _is_of_each_model(frame: pd.DataFrame, roles: Roles) -> bool:
+    """Whether what models were trained on tells of each of them, where all have one line each.
+
+    They are compared all the same: on the data that the table is about.
+    """
+    column, named = roles.id, roles.detector
+    if column is None or named is None or column in roles.chosen or named in roles.chosen:
+        return False
+    trained = any(word.startswith("train") for word in words_of(column))
+    return trained and roles.ood is None and frame[named].is_unique
 
 
 def _are_id_sets(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
 _MANY = 4  # columns of measurements, whose size others may have
+_REPEATED = 4  # times that each number of a setting comes, on average
+_FAR = 3  # times smaller than results is what no result is
 _COUNT = re.compile(r"(?i)(?:n|num|nb)_[^\W\d]")  # n_cells
 
 
@@ -51,7 +53,17 @@ def measurements(frame: pd.DataFrame, cells: Cells, bounded: bool) -> list[str]:
     if measured:  # negative ones, which will be asked about
         largest = max(sizes)
         found |= {c for c in cells if _is_beyond(frame, c, cells[c], largest)}
-    return [c for c in cells if c in found]
+    return [c for c in cells if c in found and not _is_setting_by_size(c, found, cells)]
+
+
+def _is_setting_by_size(column: str, found: Collection[str], cells: Cells) -> bool:
+    """Whether numbers that come again and again are far below all others: k1 and b of BM25."""
+    own = [cell.value for cell in cells[column]]
+    if len(found) < _MANY or is_known(column) or _REPEATED * len({*own}) > len(own):
+        return False
+    others = [cells[c] for c in found if c != column]
+    varied = [own for own in others if 2 * len({cell.value for cell in own}) > len(own)]
+    return 2 * len(varied) > len(others) and _FAR * max(own) < min(map(_lowest, varied))
 
 
 def _whole_numbers(cells: Cells, sizes: Sequence[float], measured: int) -> set[str]:
@@ -102,14 +114,21 @@ def may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded
     words = words_of(column)
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
     fine = any(cell.value != int(cell.value) for cell in cells)
+    code = _is_code(column, frame.columns)
     on_split = title in ID_TITLES | {"test"} and fine
-    known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES and not on_split
+    known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES and not on_split and not code
     setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
-    is_name = is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
+    is_name = code or is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
     counts = bool(_COUNT.match(column)) and not fine
     named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column) or counts)
     other = known or gains or named or setting or numbers_lines(frame, column)
     return within and not other and not ("paired" in words or "wilcoxon" in words)
+
+
+def _is_code(title: str, titles: Iterable[str]) -> bool:
+    """Whether two capitals are one of many such names: SD and MS beside CF, DB and FQ."""
+    codes = [text for text in map(str, titles) if len(text) == 2 and text.isalpha()]
+    return title in codes and title.isupper() and sum(map(str.isupper, codes)) > _MANY
 
 
 def _lowest(cells: Sequence[Cell]) -> float:

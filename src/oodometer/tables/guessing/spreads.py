@@ -41,7 +41,7 @@ def take_spreads(columns: list[str], roles: Roles) -> list[str]:
 
 def spreads_by_title(numeric: Sequence[str], roles: Roles) -> None:
     """Take a column that is merely called spread for that of the only results."""
-    for column in [c for c in numeric if plain(c) in SPREADS]:
+    for column in [c for c in numeric if plain(c) in SPREADS and c not in roles.measured]:
         if len(roles.measured) == 1 and not roles.spreads:
             roles.spreads[next(iter(roles.measured))] = column
         elif column not in roles.spreads.values():

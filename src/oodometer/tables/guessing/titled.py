@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.guessing.alternatives import is_mean_of, require_detection
 from oodometer.tables.guessing.gains import beside_statistic, is_one_of
@@ -181,11 +181,15 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
             del roles.measured[column]
             roles.ignored[column] = MEAN_OF_OTHERS
     several = Counter(metric for metric, what in roles.measured.values() if what)
+    said: dict[str, list[str]] = {metric: [] for metric, _ in means.values()}
+    for metric, what in roles.measured.values():  # before means are added
+        said.setdefault(metric, []).append(what)
     for column, (metric, what) in means.items():
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
         beside = {plain(other) for name, other in roles.measured.values() if name == metric}
         of_a_set |= plain(what) == "macro" and len(beside) == 1 and beside <= _FORMS
+        of_a_set |= plain(what) == "macro" and all("macro" in words_of(w) for w in said[metric])
         of_a_set |= (metric, what) in spreads.values() and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)

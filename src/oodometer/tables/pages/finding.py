@@ -9,6 +9,7 @@ from oodometer.tables.pages.latex import is_latex, latex_tables, without_comment
 from oodometer.tables.pages.markdown import drawn, has_tables, markdown_tables, with_rules
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.pages.ruled import with_bars
+from oodometer.tables.pages.spanned import with_spans
 
 _PAGES = ("<!doctype html", "<html", "<table", "<?xml", "<head", "<body")  # how HTML begins
 
@@ -20,5 +21,5 @@ def find_tables(text: str) -> list[PageTable]:
     bare = without_comments(text)
     if is_latex(bare):
         return latex_tables(bare)
-    text = with_rules(with_report_bars(with_bars(drawn(with_listed_tables(text)))))
+    text = with_rules(with_report_bars(with_bars(with_spans(drawn(with_listed_tables(text))))))
     return markdown_tables(text) if has_tables(text) else []

@@ -18,7 +18,7 @@ _QUALIFIERS = _SPLITS | frozenset(
      "weighted", "nominal", "benign", "adv", "pa", "nonpa", "non", "raw", "event", "point", "range",
      "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
      "rbased", "affiliation", "norm", "normalized", "normalised", "strict", "estricta", "lenient",
-     "relaxed", "exact", "bit", "token", "char", "character", "word", "sentence", "seq", "sequence",
+     "relaxed", "loose", "exact", "bit", "token", "char", "character", "word", "sentence", "seq", "sequence",
      "sent", "bound", "boundary", "phrase", "span", "entity", "slot", "intent", "field",
      "critical",
      "adaptive", "static", "classwise", "balanced", "unbalanced",
