@@ -69,8 +69,8 @@ _NO_NAMES = frozenset(  # commands that do not stand for a name
      "footnotesize", "small", "normalsize", "large", "Large", "displaystyle", "textstyle",
      "scriptstyle", "midrule", "hline", "rule", "quad", "qquad", "newline", "linebreak", "par",
      "hfill", "noindent", "left", "right", "big", "Big", "bigl", "bigr", "limits", "protect",
-     "unskip", "relax", "leavevmode", "phantom", "dagger", "ddagger", "dag", "ddag", "ast", "star", "sharp",
-     "textdagger", "textasteriskcentered", "circ", "cdot", "ding"}
+     "unskip", "relax", "leavevmode", "phantom", "dagger", "ddagger", "dag", "ddag", "ast",
+     "star", "sharp", "textdagger", "textasteriskcentered", "circ", "cdot", "ding"}
 )  # fmt: skip
 # A command without an argument: a macro of the paper, which a style file may define.
 _BARE = re.compile(r"\\([a-zA-Z]{2,})(?![a-zA-Z])\*?(?:\{\})?(?!\s*[{\[])")
