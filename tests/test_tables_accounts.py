@@ -210,3 +210,13 @@ B & $+0.420$ \\
 C & $0.300$ \\
 \end{tabular}"""
     assert list(read(tmp_path, page, "t.tex").results[0].frame["value"]) == [-0.167, 0.42, 0.3]
+
+
+@pytest.mark.parametrize("fence", ["", "```\n"])
+def test_one_number_below_each_name_is_a_table(tmp_path, fence):
+    numbers = {"alpha": "71.2 ± 0.2", "beta": "74.2 ± 0.3", "gamma": "73.0 ± 0.1"}
+    log = "\n\n".join(f"## {n}\n{fence}Final Test: {v}\n{fence}" for n, v in numbers.items())
+    found = read(tmp_path, log, columns="accuracy=*")
+    assert detectors(found) == list(numbers)
+    with pytest.raises(UserError):
+        read(tmp_path, log.replace("## beta", "## alpha"), columns="accuracy=*")
