@@ -140,7 +140,7 @@ def test_files_of_one_schema_differ_by_their_names(tmp_path, names, column, leve
     [
         ('method,ood,auroc\n"MSP,a,.9\nKNN,a,.91\n', "quotation mark in line 2 .* never closed"),
         ("method,ood,auroc\nMSP,a,inf\nKNN,a,.9\n", "'auroc' should contain results.*'inf'"),
-        ("method,ood,AUROC (%)\nMSP,a,0.9\nKNN,a,0.8\n", "says percent, but no value is above 1"),
+        ("method,ood,AUROC (%)\nMSP,a,0.09\nKNN,a,0.08\n", "says percent, but no value is above 1"),
         ("method,ood,fpr95\nMSP,a,45\nMSP,b,40\nKNN,a,.4\nKNN,b,.3\n", "KNN has only the former"),
         ("method,ood,fpr95\nMSP,a,45%\nKNN,a,.4\n", "percent or fractions"),
         ("method,auroc,auroc.1\nMSP,.9,.8\nKNN,.8,.7\n", "'auroc' and 'auroc.1' both hold auroc"),

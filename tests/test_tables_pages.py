@@ -225,7 +225,8 @@ def test_two_index_columns_of_pandas_latex(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
-        (r"\textbf{Near \& far}", "Near and far"), (r"\ours", "ours"), (r"\ours{} (k=5)", "(k=5)"),
+        (r"\textbf{Near \& far}", "Near and far"), (r"\ours", "ours"),
+        (r"\ours{} (k=5)", "ours (k=5)"),
         (r"FPR95 $\downarrow$", "FPR95 ↓"), (r"ASH\textsuperscript{\dag}", "ASH"),
         (r"$\lambda=0.1$", "λ=0.1"), (r"A\footnote{b \textit{c}}", "A"), (r"\midrule", ""),
     ],

@@ -38,6 +38,7 @@ from oodometer.tables.guessing.alternatives import (
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.evidence import require_evidence
+from oodometer.tables.guessing.quantities import require_known_metrics, require_one_unit
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
     require_no_listing,
@@ -131,6 +132,8 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
     settle_digits(roles, table.about)
+    require_known_metrics(frame, roles)
+    require_one_unit(roles)
     require_alike(frame, roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)

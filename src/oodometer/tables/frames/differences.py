@@ -81,6 +81,8 @@ def _without_description(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _without_gains(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out rows whose numbers all have a sign, such as +1.3, where most rows have none."""
     numeric = [c for c in frame.columns if numeric_share(frame[c]) > 0.5]
+    # A column of gains says nothing about the line: beside it, all others may be negative.
+    numeric = [c for c in numeric if not is_difference(c) and not are_gains(frame[c].tolist())]
     if not any(text.lstrip("*_ ").startswith("+") for c in numeric for text in frame[c].unique()):
         return frame
     rows = frame[numeric].to_numpy().tolist()

@@ -56,7 +56,7 @@ def is_turned(rows: Rows, width: int) -> bool:
     first = [plain(row[0]) for row in rows[: _MOST_TURNED + 1]]
     return (
         2 < len(rows) <= _MOST_TURNED
-        and all(len(row) == width for row in rows)
+        and all(len(row) == width and any(row[1:]) for row in rows)
         and len(set(first)) == len(first)
         and any(name in DETECTOR_TITLES or name in MODEL_TITLES for name in first)
         and any(metric_named(row[0]) is not None for row in rows)

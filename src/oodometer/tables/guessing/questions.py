@@ -122,15 +122,32 @@ def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) ->
         return what_are([*titled, *bare], roles, shares=False)
     role = base_metric(metric).replace(" ", "_")  # BLEU of @4 BLEU: a role that --columns takes
     alike = [c for c in titled if roles.measured[c][0] == metric and not is_average(c)]
+    shown = (alike or list(titled))[0]
+    if _differ_in_direction([*titled, *bare]):
+        options = [roles.option(**{role: shown})]
+        options += [roles.option(**{_better(column): column}) for column in bare[: _SHOWN - 1]]
+        return UserError(
+            f"'{shown}', '{bare[0]}'{', …' * (len(bare) + len(titled) > 2)} are different "
+            f"metrics, as their arrows say: say which decides, with {' or '.join(options)}."
+        )
     same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
     own = [roles.option(**{better: bare[0]}) for better in ("higher", "lower")]
-    shown = (alike or list(titled))[0]
     return UserError(
         f"'{shown}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
         f"too, use {same}; if they are something else, {other}, or {own[0]} or {own[1]} if "
         "these decide."
     )
+
+
+def _differ_in_direction(columns: Sequence[str]) -> bool:
+    """Whether titles have arrows, and not all the same: each names a metric of its own."""
+    ways = {_better(column) if ("↑" in column) != ("↓" in column) else "" for column in columns}
+    return ways == {"higher", "lower"}
+
+
+def _better(column: str) -> str:
+    return "lower" if "↓" in column else "higher"
 
 
 def mean_of_one(mean: str, other: str) -> UserError:

@@ -40,7 +40,10 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
         return
     if without_metric(titled[0]):
         _require_known(bare, titled, roles)
-    unexplained = [c for c in bare if _may_be_result(frame[c])]
+    stems = tuple({plain(what) for c in titled if (what := without_metric(c))})
+    beside = [c for c in bare if len(stems) > 1 and plain(c).startswith(stems)]
+    # Of a set of which a column beside it states the metric: another quantity.
+    unexplained = [c for c in bare if c not in beside and _may_be_result(frame[c])]
     named = roles.detector is not None or bool(wide_names(roles))  # else it is asked by whom
     general = named and all(metric in GENERAL for metric, _ in roles.measured.values())
     if general and len(unexplained) >= max(_SEVERAL, len(titled)) and roles.metric is None:

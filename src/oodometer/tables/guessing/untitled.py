@@ -90,6 +90,8 @@ def untitled_results(
     if bounded and not asked:
         _require_one_form(measured, cells, roles)
     called = [c for c in numeric if c not in measured and _is_called_summary(c)]
+    letters = [c for c in numeric if len(c) == 1 and c not in measured]  # A, C, P, S: P is no p
+    called += letters if sum(len(c) == 1 for c in measured) > 1 else []
     measured += _results_after_all(called, measured, cells)
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
     for column in measured:

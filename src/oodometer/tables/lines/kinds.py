@@ -242,6 +242,31 @@ def require_met(long: Long, roles: Roles) -> None:
         )
 
 
+def require_crossed(long: Long, roles: Roles) -> None:
+    """Ask whether a setting is part of what is compared, where most detectors have one of it.
+
+    Such is the number of beams, 20 of some systems and 50 of others: as a condition it would leave
+    detectors out.
+    """
+    frame, detector = long.frame, roles.detector
+    settled = roles.wide or not roles.chosen.isdisjoint(roles.ignored)  # who leaves out, has looked
+    if detector is None or detector in roles.chosen or settled:
+        return
+    for name, title in long.factors.items():
+        levels = frame[name].unique()
+        known = title in roles.chosen or plain(title) in {*TITLES, *LABELS}
+        if known or numeric_share(levels) < 1 or by_title(name, levels).kind != "condition":
+            continue
+        own = frame.groupby("detector", sort=False)[name].agg(["nunique", "first"])
+        single = own[own["nunique"] == 1]
+        if len(own) > 2 * (len(own) - len(single)) and len(set(single["first"])) > 1:
+            raise UserError(
+                f"Most '{detector}' have one '{title}' each, and not the same: is it part of what "
+                f"is compared ({roles.option(detector=f'{detector}+{title}')}), or a condition, so "
+                f"that only those that share it are compared ({roles.option(condition=title)})?"
+            )
+
+
 def _has_none(levels: pd.Series[str]) -> bool:
     """Whether levels all say that there is nothing to set, such as none."""
     return all(plain(level) in _NOTHING for level in levels.unique())

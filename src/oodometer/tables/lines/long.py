@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
     ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"), "accuracy"
 )
+_LEAST = 0.1  # of fractions: no table is about models that are right in 0.1% of all cases
 OUTLIERS = "outliers"  # what a table is about that names no data set
 ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%(?!\d)")  # AUROC (%), but not FPR@95%, PA%20
@@ -137,10 +138,12 @@ def _measured(
     by_title = bool(_PERCENT_TITLE.search(title)) and not any(c.percent for c in numbers.values())
     above_half = metric in MEASURES and MEASURES[metric].higher  # an error may well be below 1 %
     if by_title and above_half and max(c.value for c in numbers.values()) <= 1:
-        raise UserError(
-            f"The title of column '{title}' says percent, but no value is above 1: percent or "
-            "fractions?"
-        )
+        by_title = False
+        if float(np.median([c.value for c in numbers.values()])) < _LEAST:
+            raise UserError(
+                f"The title of column '{title}' says percent, but no value is above 1: percent or "
+                "fractions? Write which, such as 0.4% or 0.004, in its cells."
+            )
     lines: dict[str, list[object]] = {
         ROW: [*numbers],
         "metric": [metric] * len(numbers),

@@ -17,6 +17,7 @@ from oodometer.tables.columns import with_columns
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.kinds import (
     is_decimal,
+    require_crossed,
     require_known_kinds,
     require_met,
     require_one_scale,
@@ -84,6 +85,7 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     require_shared(long, roles)
     require_one_scale(long, roles)
     require_met(long, roles)
+    require_crossed(long, roles)
     if not wanted:
         lines = given.frame.assign(detector=long.frame["detector"])
         require_told_apart(long, replace(given, frame=lines), roles)
@@ -353,8 +355,10 @@ def _own_numbers(frame: pd.DataFrame, factors: list[str], fixed: list[str]) -> l
 
 
 def _is_measured(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a column holds numbers that hardly repeat, which no setting does."""
+    """Whether a column holds numbers that hardly repeat or have a spread, as no setting does."""
     levels = [level for level in frame[column].unique() if level != NOT_GIVEN]
+    if any("±" in level for level in levels):
+        return True
     fine = sum("." in level or "," in level for level in levels)
     many = len(levels) > 12 and 2 * fine > len(levels)
     exact = 3 * sum(bool(_DIGITS.search(level)) for level in levels) > len(levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,9 @@ def without_summaries(
         means = _means_of_others(*_table(long, axis))
         means = means or _means_of_others(*_table(long, axis, tuple(factors)))
         long = _left_out(long, axis, means, "means of all others", notes)
+        if axis != "detector":
+            found = _harmonic_means(*_table(long, axis))
+            long = _left_out(long, axis, found, "harmonic means of two others", notes)
     return long
 
 
@@ -231,6 +234,25 @@ def _means_of_others(names: NDArray[np.object_], table: Array) -> list[str]:
         and not _is_known(str(name))
         and len(table) * _coincidence(own[here], table[:, here]) < _RARE
     ]
+
+
+def _harmonic_means(names: NDArray[np.object_], table: Array) -> list[str]:
+    """Return sets whose numbers are the harmonic means of those of two others, on every line.
+
+    Such is "H" beside old and new, or seen and unseen classes.
+    """
+    found: list[str] = []
+    count, lines = table.shape
+    if not _FEWEST <= count <= _MOST_PAIRED or lines < _FEWEST or not (table > 0).all():
+        return found
+    for place, own in enumerate(table):
+        others = np.delete(table, place, axis=0)
+        close = _rounding(own)
+        pairs = (2 / (1 / one + 1 / other) for one, other in combinations(others, 2))
+        likely = count * count * _coincidence(own, table)
+        if likely < _RARE and any(bool((np.abs(own - h) <= close).all()) for h in pairs):
+            found.append(str(names[place]))
+    return found
 
 
 def _coincidence(own: Array, table: Array) -> float:

@@ -17,7 +17,7 @@ from oodometer.tables.frames.titles import undressed
 from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.vocabulary.costs import names_costs
-from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in
 from oodometer.tables.vocabulary.names import is_detector
 from oodometer.tables.vocabulary.others import names_property_of_data
@@ -136,6 +136,8 @@ def _candidate(table: PageTable, place: int, name: str) -> Candidate:
     number = place + 1
     about = _about(table)
     try:
+        if table.problem:
+            raise UserError(table.problem)
         grid = grid_of([list(row) for row in table.rows], f"table {number}", about)
     except UserError as problem:
         width = max(map(len, table.rows))
@@ -233,7 +235,7 @@ def _groups(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
 
 def _key(titles: Sequence[str]) -> frozenset[str]:
     """Titles without their dress; the first may be that of the data set of the table."""
-    first = "" if titles and is_set(titles[0]) else titles[0] if titles else ""
+    first = "" if titles and is_data(undressed(titles[0])) else titles[0] if titles else ""
     return frozenset(undressed(title).casefold() for title in (first, *titles[1:]))
 
 

@@ -11,11 +11,12 @@ from oodometer.tables.frames.grid import Grid
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import PageTable
-from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in, without_metric
 
 _SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings
 _MANY_WORDS = 12
+_DATA = "dataset"  # title of the column of these names
 _FIRST = "Method"  # title of a first column that bears the name of a data set instead
 
 
@@ -42,9 +43,9 @@ def join(parts: Sequence[tuple[PageTable, Grid]]) -> Grid | None:
 
 def _with_common_titles(grids: Sequence[Grid]) -> tuple[list[Grid], list[str]]:
     """Give all tables the titles of the first; return the names of sets in first titles, too."""
-    own = [grid.titles[0] for grid in grids]
-    if len(set(own)) > 1 and any(map(is_set, own)):
-        title = next((name for name in own if not is_set(name)), _FIRST)
+    own = [undressed(grid.titles[0]) for grid in grids]
+    if len(set(own)) > 1 and any(map(is_data, own)):
+        title = next((name for name in own if not is_data(name)), _FIRST)
         grids = [grid._replace(titles=[title, *grid.titles[1:]]) for grid in grids]
     else:
         own = []
@@ -85,8 +86,10 @@ def _columns(
     """Return columns, title -> what it says of each table, that tell tables apart."""
     levels = sorted({level for table in tables for level in table.levels})
     said = [[_heading(table, level) for table in tables] for level in levels]
-    headings = [texts for texts in (*said, list(own)) if len(set(texts)) > 1]
+    headings = [texts for texts in said if len(set(texts)) > 1]
     facts = _facts(tables)
+    if own:  # Movielens 100k and 1M: what is common to data sets belongs to their names
+        facts = {_DATA: list(own), **facts}
     if not headings and not facts:
         above = [table.above for table in tables]
         headings = [above] if len(set(above)) > 1 else []

@@ -64,9 +64,16 @@ _COMMAND = re.compile(r"\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?|[{}$]")
 _FOOTNOTE = re.compile(r"\$?\^\s*\{?\s*(?:\\[a-zA-Z]+|\\[|#]|[*†‡§])\s*\}?\$?")
 _PLACED = re.compile(r"(\\[a-zA-Z]+)\s*\[[a-z]{1,3}\](?=\s*\{)")  # \makecell[l]{MSP}
 _NO_NAMES = frozenset(  # commands that do not stand for a name
-    {"textbf", "bf", "bfseries", "textit", "emph", "small", "midrule", "hline", "rule", "quad",
-     "qquad", "newline", "hfill", "noindent"}
+    {"textbf", "bf", "bfseries", "textit", "it", "itshape", "em", "emph", "rm", "sc", "scshape",
+     "sf", "sffamily", "tt", "ttfamily", "boldmath", "bm", "mathbf", "tiny", "scriptsize",
+     "footnotesize", "small", "normalsize", "large", "Large", "displaystyle", "textstyle",
+     "scriptstyle", "midrule", "hline", "rule", "quad", "qquad", "newline", "linebreak", "par",
+     "hfill", "noindent", "left", "right", "big", "Big", "bigl", "bigr", "limits", "protect",
+     "unskip", "relax", "leavevmode", "phantom", "dagger", "ddagger", "dag", "ddag", "ast",
+     "star", "sharp", "textdagger", "textasteriskcentered", "circ", "cdot", "ding"}
 )  # fmt: skip
+# A command without an argument: a macro of the paper, which a style file may define.
+_BARE = re.compile(r"\\([a-zA-Z]{2,})(?![a-zA-Z])\*?(?:\{\})?(?!\s*[{\[])")
 _NESTED = 4  # commands within commands
 _MOST_SPANNED = 1000  # columns or lines that a cell may cover
 
@@ -191,14 +198,28 @@ def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:
         return _SIGNS.get(found[0], known.get(found[0][1:], found[0]))
 
     plain = _SIGN.sub(said, _FOOTNOTE.sub("", cell)) if "\\" in cell or "~" in cell else cell
-    text = " ".join(_COMMAND.sub("", plain).split())
-    named = re.search(r"\\([a-zA-Z]{2,})", cell) if not text else None
-    return named[1] if named and named[1] not in _NO_NAMES else text
+    text = _without_commands(plain)
+    if "\\" not in plain or read_cell(text) is not None:
+        return text
+    whole = _without_commands(_BARE.sub(_name, plain))
+    named = re.search(r"\\([a-zA-Z]{2,})", cell) if not whole else None
+    return named[1] if named and named[1] not in _NO_NAMES else whole
+
+
+def _without_commands(text: str) -> str:
+    return " ".join(_COMMAND.sub("", text).split())
+
+
+def _name(found: re.Match[str]) -> str:
+    """Return the name of a macro that no line of the page defines, as its best guess."""
+    return "" if found[1] in _NO_NAMES else f"{found[1]} "
 
 
 def _in_brackets(found: re.Match[str]) -> str:
     """Write a gain as plain texts do, behind its number in brackets; the -3 of 10^{-3} is none."""
     sign, number = found[1] or found[2], found[3].strip()
+    if not re.search(r"\d", found.string[: found.start()]):  # $+0.21$: a number with its sign
+        return found[0]
     power = "^" in found[0] and sign in "-−" and "." not in number
     return found[0] if power else f" ({sign}{number})"
 

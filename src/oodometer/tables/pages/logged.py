@@ -52,6 +52,7 @@ _PROSE = 80  # characters of what names no table
 _LONGEST = 200  # characters of a line
 _APART = 2  # blank lines that end a block
 _FEWEST = 2  # blocks, and pairs in each
+_FEWEST_SINGLE = 3  # blocks of one number
 _MOST_OTHERS = 3  # lines of a log for one with pairs
 _NUMBERED = re.compile(  # epoch 1, Training on subject 3
     r"(?P<before>(?:[^\W\d]+\s){0,4})(?P<kind>[^\W\d_]+)(?:\s(?:no|nr)\.?)?[\s_#:=\-]*(?P<number>\d+)(?:\s?/\s?\d+)?"
@@ -78,12 +79,27 @@ class _Block:
 
 def logged_tables(text: str) -> list[PageTable]:
     """Return the table that the blocks of a log are; none if it is not made of such blocks."""
-    blocks = _blocks(text)
+    blocks = _blocks(text) or _single_results(text)
     if len(blocks) < _FEWEST or len(_groups(blocks)) > 1:
         return []
     outline = Outline()
     outline.table(_rows(blocks))
     return outline.tables
+
+
+def _single_results(text: str) -> list[_Block]:
+    """Return blocks of one number each, such as "Final Test: 71.2 ± 0.2", below different names."""
+    found = _all_blocks(text.splitlines()) if _may_hold_pairs(text) else []
+    blocks = [block for block in found if all(map(_is_of_test, block.pairs))]
+    named = any(
+        len(set(names)) == len(names)
+        for names in ([block.name for block in blocks], [block.outer for block in blocks])
+    )
+    return blocks if len(blocks) >= _FEWEST_SINGLE and named else []
+
+
+def _is_of_test(key: str) -> bool:
+    return metric_named(key) is not None or "test" in words_of(key)
 
 
 def mixed_logs(text: str) -> list[PageTable]:

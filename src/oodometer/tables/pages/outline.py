@@ -32,6 +32,7 @@ class PageTable:
     above: str = ""  # the last line of prose
     facts: Mapping[str, str] = field(default_factory=dict)  # ID dataset -> CIFAR-10
     pairs: str = ""  # the last line that says what two numbers in a cell are
+    problem: str = ""  # why it cannot be read, if it is known already
 
 
 class Outline:
@@ -69,13 +70,15 @@ class Outline:
         """Whether nothing but captions was passed since a table."""
         return self._after_table
 
-    def table(self, rows: Rows, captions: Mapping[int, str] | None = None) -> None:
+    def table(
+        self, rows: Rows, captions: Mapping[int, str] | None = None, problem: str = ""
+    ) -> None:
         """Pass a table, if it is more than a line or a column; `captions` are its own."""
         if len(rows) > 1 and max(map(len, rows)) > 1:
             own = {level: _unnumbered(said) for level, said in (captions or {}).items()}
             levels = {**self._levels, **own}
             facts = {key: value for said in self._facts.values() for key, value in said.items()}
-            self.tables.append(PageTable(rows, levels, self._above, facts, self._pairs))
+            self.tables.append(PageTable(rows, levels, self._above, facts, self._pairs, problem))
             self._after_table = True
         self._above = ""
 

@@ -21,6 +21,7 @@ _JOINED = re.compile(
 _TIME = re.compile(r"\b\d{1,2}:\d\d:\d\d\b")  # 17:20:25
 _DECORATION = "-=*_~ \t"  # around headings
 _MOST_HEADER = 3  # lines
+_FEWEST_NUMBERS = 2  # behind a name, from which on a line is one of a table
 _LONGEST_HEADING = 160  # characters; more is prose
 
 
@@ -38,7 +39,12 @@ def text_tables(text: str) -> list[PageTable]:
     outline = Outline()
     caption = ""
     parts = [(lines, _table(lines)) for lines in _paragraphs(text)]
+    before: _Block | None = None  # the table right above
     for number, (lines, block) in enumerate(parts):
+        if before is not None and (more := _continued(lines, before)):
+            outline.tables[-1].rows.extend(more)
+            continue
+        before = block
         table_follows = number + 1 < len(parts) and parts[number + 1][1] is not None
         if block is None and len(lines) == 1 and heading_of(lines[0]):
             outline.heading(*heading_of(lines[0]) or (BOLD, ""))
@@ -55,7 +61,13 @@ def text_tables(text: str) -> list[PageTable]:
             else:
                 outline.say(line)
         if block is not None:
-            outline.table(block.rows, {CAPTION: caption} if caption else None)
+            around = [*lines[: block.first], *lines[block.last + 1 :]]
+            rows = [line for line in around if _is_row(line)]
+            outline.table(
+                [*block.rows, *map(_cells, rows)],
+                {CAPTION: caption} if caption else None,
+                next(filter(None, (_problem(line, block) for line in rows)), ""),
+            )
             caption = ""
             for line in lines[block.last + 1 :]:
                 if CAPTIONED.match(line):
@@ -107,6 +119,43 @@ def _table(lines: Sequence[str]) -> _Block | None:
 def _metrics_named(block: _Block) -> int:
     """Count the titles that name metrics: where most do, the lines were not cut by chance."""
     return sum(metric_named(cell) is not None for cell in block.rows[0])
+
+
+def _continued(lines: Sequence[str], before: _Block) -> Rows:
+    """Return the lines of a paragraph that goes on with the table above it, without a header."""
+    width = len(before.rows[0])
+    rows = [_cells(line) for line in lines]
+    alike = all(len(row) == width and _is_row(line) for row, line in zip(rows, lines, strict=True))
+    return rows if alike else []
+
+
+def _problem(line: str, block: _Block) -> str:
+    """Say that a line has too few numbers, where nothing shows which one it lacks."""
+    found, wanted = len(_cells(line)) - 1, len(block.rows[0]) - 1
+    if "\t" in line or found >= wanted:
+        return ""
+    return (
+        f"Line '{line.strip()}' has {found} numbers, the others have {wanted}: write a dash where "
+        "one is missing."
+    )
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line beside a table belongs to it: a name, and behind it nothing but numbers."""
+    name, *cells = _cells(line)
+    numbers = [cell for cell in cells if read_cell(cell) is not None]
+    several = len(numbers) >= _FEWEST_NUMBERS and any("." in cell for cell in numbers)
+    named = bool(name) and read_cell(name) is None and not CAPTIONED.match(line)
+    return named and several and all(cell in numbers or is_gap(cell) for cell in cells)
+
+
+def _cells(line: str) -> list[str]:
+    """Cut a line at tabs, or into a name of one or several words and the numbers behind it."""
+    if "\t" in line:
+        return _by_tabs(line)
+    words = _JOINED.sub(_close, line.strip()).split()
+    count = _numbers_at_end(words)
+    return [" ".join(words[: len(words) - count]), *words[len(words) - count :]]
 
 
 def _by(delimiter: str) -> Callable[[str], list[str]]:
@@ -302,8 +351,8 @@ def _titles(row: Sequence[str], width: int) -> list[str]:
     >>> _titles("A B C A B C".split(), 5)
     []
     """
-    if len(row) < width:
-        return _spread(row, width)
+    if len(row) < width:  # a line that lacks a number is no header
+        return [] if any("." in word and read_cell(word) for word in row) else _spread(row, width)
     for start in (0, 1):
         if len(row) > width - 1 + start and _comes_again(row[start:]):
             whole = _with_whole_names(row[start:])

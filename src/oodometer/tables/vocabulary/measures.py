@@ -100,6 +100,7 @@ _GENERAL = (
     (r"(?:adjusted_rand(?:_index)?|ari)", Measure("ARI", is_share=False)),
     (r"nmi", Measure("NMI")),
     (r"(?:sacre)?bleu(?:_?\d)?", Measure("BLEU", is_share=False)),
+    (r"chrf", Measure("chrF", is_share=False)),
     (r"rouge(?:_?(?:1|2|l|lsum))?", Measure("ROUGE", is_share=False)),
     (r"psnr", Measure("PSNR", is_share=False)),
     (r"(?:si_?)?sdri?", Measure("SDR", is_share=False)),
