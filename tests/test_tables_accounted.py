@@ -161,3 +161,20 @@ def test_names_of_runs_that_state_one_setting_are_asked(tmp_path):
     assert set(found.frame["detector"]) == {"size_100", "size_200", "size_300"}
     other = read(tmp_path, text.replace("name,", "model,")).results[0]
     assert len(other.frame["detector"].unique()) == 3
+
+
+def test_the_level_of_a_corruption_is_its_severity(tmp_path):
+    lines = [f"{m},{c},{v},{0.9 - 0.1 * (m == 'vgg16') - 0.02 * v - 0.01 * i}"
+             for m in ("resnet50", "vgg16") for i, c in enumerate(("jpeg_compression", "fog"))
+             for v in (1, 3, 5)]  # fmt: skip
+    found = read(tmp_path, "\n".join(["model,corruption,level,auc", *lines])).results[0]
+    kinds = {factor.name: factor.kind for factor in found.factors}
+    assert kinds == {"corruption": "condition", "level": "re_evaluation"}
+
+
+def test_forms_of_a_metric_in_titles_are_not_compared_unasked(tmp_path):
+    lines = [f"{d},{s},{0.7 + 0.01 * s},{0.71 + 0.01 * s},{0.72 + 0.01 * s}"
+             for d in ("acm", "cora") for s in range(3)]  # fmt: skip
+    text = "\n".join(["dataset,seed,raw_auc_all,raw_auc_test,conformal_auc", *lines])
+    with pytest.raises(UserError, match=r"Do the titles of columns \(raw"):
+        read(tmp_path, text)

@@ -83,6 +83,7 @@ def _titles() -> Mapping[str, Title]:
 TITLES = _titles()  # by `plain` title; whatever is not here is a condition
 _OTHER = Title("condition")
 CORRUPTIONS = ("corruption", "corruptiontype", "corruptionname")  # of test data
+_DEGREES = ("level", "intensity", "strength", "magnitude")  # titles, beside corruptions
 OPTIMIZERS = ("optimizer", "optimiser")  # plain titles of what updates the weights
 # Plain titles of what says which labels a run was trained on.
 LABELS = ("labelnoise", "trainingdataset", "noise", "noisetype", "labels", "trainlabels",
@@ -107,13 +108,16 @@ def words_of(text: str) -> KeysView[str]:
     return dict.fromkeys(filter(None, map(plain, re.split(r"[\W_]+", text)))).keys()
 
 
-def by_title(name: str, levels: Iterable[object] = ()) -> Factor:
+def by_title(name: str, levels: Iterable[object] = (), beside: Iterable[str] = ()) -> Factor:
     """Return the factor behind a column that is known by its title, and perhaps by its levels.
 
     Levels decide where a title has several meanings: a split may be a fold or a subset of the data,
     weights a checkpoint or what a network was pretrained on, an iteration a run or a training step,
-    a checkpoint a moment of training or another model.
+    a checkpoint a moment of training or another model. So may the titles `beside` it: a level of a
+    corruption is its severity.
 
+    >>> [by_title("level", beside=others).kind for others in (["corruption"], ["seed"])]
+    ['re_evaluation', 'condition']
     >>> by_title("Random seed").kind, by_title("Epoch").kind, by_title("optimizer").kind
     ('repeat', 're_evaluation', 'condition')
     >>> [by_title("split", by).kind for by in ([0, 1], ["val", "test"], ["random", "scaffold"])]
@@ -124,6 +128,8 @@ def by_title(name: str, levels: Iterable[object] = ()) -> Factor:
     texts = [str(level) for level in levels]
     if are_checkpoints(texts):
         return Factor(name, "repeat")
+    if title in _DEGREES and any(plain(other) in CORRUPTIONS for other in beside):
+        return Factor(name, "re_evaluation")
     for otherwise in _BY_LEVELS.get(title, ()) if texts else ():
         if otherwise.applies(texts):
             return Factor(name, otherwise.kind)

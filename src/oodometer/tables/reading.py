@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -288,14 +288,17 @@ def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: lis
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
     factors = within_runs(
-        _factor(name, title, roles, frame[name]) for name, title in long.factors.items()
+        _factor(name, title, roles, frame[name], long.factors)
+        for name, title in long.factors.items()
     )
     measure = long.measures[metric]
     return Results(frame, factors, metric, measure.higher, is_share=bool(measure.is_share))
 
 
-def _factor(name: str, title: str, roles: Roles, levels: pd.Series[str]) -> Factor:
+def _factor(
+    name: str, title: str, roles: Roles, levels: pd.Series[str], beside: Iterable[str]
+) -> Factor:
     """Return a factor of the kind that the user says, else of the one that its title says."""
     if title in roles.kinds:
         return Factor(name, roles.kinds[title])
-    return by_title(name, levels.unique())
+    return by_title(name, levels.unique(), beside)

@@ -19,6 +19,7 @@ from oodometer.tables.guessing.roles import ALL, SECTION, Roles
 from oodometer.tables.lines.levels import determines
 from oodometer.tables.vocabulary.names import is_compared
 from oodometer.tables.vocabulary.others import names_level
+from oodometer.tables.vocabulary.statistics import is_qualifier
 from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
     COMPARED_WORDS,
@@ -91,12 +92,13 @@ def _require_rows(frame: pd.DataFrame, column: str, roles: Roles) -> None:
 
 
 def _require_titles(roles: Roles) -> None:
-    """Ask whether titles are compared, if they are words for conditions: Easy, Hard."""
+    """Ask whether titles are compared, if they are words for conditions or forms: Easy, raw."""
     titles = list(dict.fromkeys(wide_names(roles)))
     data = roles.id or roles.ood
     if roles.wide or data is None or len(titles) < 2 or not are_detectors(roles):
         return
-    if not mostly(titles, names_level) or any(map(_mentions_compared, titles)):
+    conditions = mostly(titles, names_level) or any(map(is_qualifier, titles))
+    if not conditions or any(map(_mentions_compared, titles)):
         return
     unnamed = unnamed_option(roles)
     options = [roles.option(detector=ALL, **unnamed), roles.option(detector=data, **unnamed)]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 1000  # lines of a table
 _SHOWN = 3  # columns that a note names
+_FPR = "fpr"  # of outlier detection, or of any other decision
 _SEVERAL = 2  # columns that nothing explains, from which on they may be what a table is about
 
 
@@ -45,7 +46,9 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
     # Of a set of which a column beside it states the metric: another quantity.
     unexplained = [c for c in bare if c not in beside and _may_be_result(frame[c])]
     named = roles.detector is not None or bool(wide_names(roles))  # else it is asked by whom
-    general = named and all(metric in GENERAL for metric, _ in roles.measured.values())
+    general = named and all(
+        metric in GENERAL or plain(title) == _FPR for title, (metric, _) in roles.measured.items()
+    )
     if general and len(unexplained) >= max(_SEVERAL, len(titled)) and roles.metric is None:
         raise what_are_others(titled, unexplained, roles)
 
