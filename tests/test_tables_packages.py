@@ -18,7 +18,8 @@ def read(tmp_path, text, columns="", name="t.csv"):
     [
         "mAP (val2017),mAP (test-dev2017),mAP (TF official val2017)",
         "mAP pose 50-95(e2e),mAP pose 50(e2e)",
-        "Prompt-level-strict-accuracy,Inst-level-strict-accuracy,Prompt-level-loose-accuracy",
+        "Prompt-level-strict-accuracy,Inst-level-strict-accuracy,Prompt-level-loose-accuracy,"
+        "Inst-level-loose-accuracy",
     ],
 )
 def test_forms_with_years_hyphens_or_overlaps_are_no_data_sets(tmp_path, titles):
