@@ -189,7 +189,8 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
         beside = {plain(other) for name, other in roles.measured.values() if name == metric}
         of_a_set |= plain(what) == "macro" and len(beside) == 1 and beside <= _FORMS
-        of_a_set |= plain(what) == "macro" and all("macro" in words_of(w) for w in said[metric])
+        of_form = plain(what) == "macro" and words_of(column).isdisjoint(MEANS)  # Test macro-F1
+        of_a_set |= of_form and all("macro" in words_of(other) for other in said[metric])
         of_a_set |= (metric, what) in spreads.values() and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
