@@ -167,6 +167,7 @@ _AROUND_METRICS = re.compile(
     r"%|at|in|out|test|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
     r"|percent|pct|rates?"
 )
+_RATE_OF = re.compile(r"rates? =?\d*\.?\d+", re.IGNORECASE)
 _SPLIT = re.compile(r"train|training|val|valid|validation|dev|test|eval|final")
 _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
@@ -281,6 +282,8 @@ def without_metric(title: str) -> str:
     ('SVHN', 'svhn', '')
     >>> [without_metric(title) for title in ("iSUN.ROC-AUC", "pr_auc-s3dis", "top1_accuracy_wine")]
     ['iSUN', 's3dis', 'wine']
+    >>> without_metric("noise_rate 0.1 AUROC")
+    'noise rate 0.1'
     """
     if len(title) > _LONGEST:
         return title
@@ -298,7 +301,12 @@ def without_metric(title: str) -> str:
     if metric and metric.endswith("accuracy"):  # top1_accuracy: either word names it
         words = [word for word in words if plain(word) not in ("acc", "accuracy")]
     said = [word for word in words if plain(word) or word in ("Ø", "∅")]
-    return " ".join(word for word in said if not _AROUND_METRICS.fullmatch(word.casefold()))
+    after = [*said[1:], ""]  # the rate of 0.1 is one of something else: noise_rate 0.1
+    return " ".join(
+        word
+        for word, level in zip(said, after, strict=False)
+        if not _AROUND_METRICS.fullmatch(word.casefold()) or _RATE_OF.fullmatch(f"{word} {level}")
+    )
 
 
 def _apart(word: str, metric: str | None, before: str, after: str) -> list[str]:
