@@ -232,7 +232,9 @@ def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
         if form and rest:
             parts[metric, what] = f"{form} {metric}", rest
     forms = Counter((metric, rest) for (metric, _), (_, rest) in parts.items())
-    if max(forms.values(), default=0) < 2:
+    bare = {*roles.measured.values()} - parts.keys()
+    of_all = bool(parts) and bare == {*forms}  # SVHN accuracy and SVHN robust accuracy, of each set
+    if max(forms.values(), default=0) < 2 and not of_all:
         _forget_form(roles, spreads, parts)
         return
     for (metric, _), (name, _) in parts.items():
