@@ -42,8 +42,10 @@ def _cut(header: Sequence[str], names: str, body: Sequence[str]) -> Rows | None:
     numbers = [_cells(line, results) for line in body]
     if not all(holds_numbers(cell) or is_gap(cell) for row in numbers for cell in row):
         return None
-    # A title may reach over the names, if it is wider than the numbers below it.
-    wide = min([width, *(line[: ends[0]].rstrip().rfind("  ") + 2 for line in header[-1:])])
+    # A title may reach farther to the left than the numbers below it.
+    behind = max(len(line[:width].rstrip()) for line in (names, *body)) + 1
+    starts_of_titles = [line[: ends[0]].rfind("  ") + 2 for line in header]
+    wide = max(behind, min([width, *starts_of_titles]))
     above = [(wide, ends[0]), *results[1:]]
     gaps = [""] * (len(labels) - 1)
     titles = [[line[:wide].strip(), *gaps, *_cells(line, above)] for line in header]

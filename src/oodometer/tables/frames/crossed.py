@@ -133,6 +133,7 @@ def may_measure(frame: pd.DataFrame, column: str) -> bool:
     A title such as "label_noise=0.2" states the level at which they were found.
     """
     setting = mentions_setting(column) and not _SHOTS.search(column) and "=" not in column
+    setting = setting and metric_named(column) is None
     known = plain(column) in TITLES or setting or names_costs(column)
     return not known and numeric_share(frame[column]) > 0.5
 

@@ -64,7 +64,11 @@ def stacked(
     """
     width = len(titles)
     names = [" ".join(filter(None, row[:labels])) for row in header[:-1]]
-    parts = header_columns(header, range(labels, width), width)[labels:]
+    above = [
+        [name, *[""] * (labels - 1), *row[labels:]]
+        for name, row in zip(names, header, strict=False)
+    ]
+    parts = header_columns([*above, header[-1]], range(labels, width), width)[labels:]
     parts = [
         [part.removeprefix(f"{name} ") for part, name in zip(own, names, strict=False)]
         for own in parts

@@ -42,7 +42,9 @@ _SEED = re.compile(
     re.IGNORECASE,
 )
 _FACTORS = {*TITLES, *LABELS, *OPTIMIZERS, *CORRUPTIONS, *ARCHITECTURE_TITLES} - REPEAT_TITLES
-_KEYED = re.compile(rf"(?i)({'|'.join(sorted(_FACTORS, key=len, reverse=True))})[\s_=\-]+(?=[^\W_])")
+_KEYED = re.compile(
+    rf"(?i)({'|'.join(sorted(_FACTORS, key=len, reverse=True))})[\s_=\-]+(?=[^\W_])"
+)
 _OVERRIDE = re.compile(r"(?:^|(?<=[/,]))\+{0,2}([A-Za-z][\w.]*)=([^/,]+)")  # Hydra: lr=0.1,seed=2
 
 
