@@ -1,4 +1,4 @@
-"""Frames as pandas prints and writes them, negated metrics, and names of files: the same numbers."""
+"""Frames as pandas prints them, negated metrics, names of files: the same numbers."""
 
 import json
 
@@ -68,7 +68,7 @@ def test_the_index_of_a_split_frame_counts(tmp_path):
     frame = numbers()[numbers()["seed"] == 0].drop(columns="seed")
     wide = frame.pivot_table("AUROC", "Method", "Dataset", sort=False)
     path = saved(tmp_path, wide.to_json(orient="split"), "auroc.json")
-    assert {d for d in read_results(path, "ood=*").results[0].frame["detector"]} == {*DETECTORS}
+    assert set(read_results(path, "ood=*").results[0].frame["detector"]) == {*DETECTORS}
 
 
 def test_names_inside_names_are_data_sets_once(tmp_path):
@@ -91,6 +91,12 @@ def test_a_negated_metric_is_turned(title, metric):
     (results,) = read_results(table.assign(**{title: [-value for value in positive]})).results
     assert (results.metric, list(results.frame["value"])) == (metric, positive)
     assert results.higher_is_better == (metric == "auroc")
+
+
+def test_a_negated_metric_that_the_user_names_stays_as_it_is():
+    table = pd.DataFrame({"model": ["A", "B"] * 2, "dataset": [*"xxyy"], "-RMSE": [-1, -2, -3, -4]})
+    (results,) = read_results(table, "higher=-RMSE").results
+    assert (results.higher_is_better, results.frame["value"].max()) == (True, -1.0)
 
 
 def test_words_that_contradict_a_metric_are_asked():

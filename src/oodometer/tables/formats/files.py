@@ -184,7 +184,7 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacked(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """Return a frame whose levels of titles have names, and its index, too, with these as columns."""
+    """Return a frame with named levels of titles, and a named index, with these as columns."""
     levels = ["" if name is None else str(name) for name in frame.columns.names]
     names = [str(name) for name in frame.index.names if name is not None]
     if not any(levels) or len(names) < frame.index.nlevels:

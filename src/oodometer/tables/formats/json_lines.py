@@ -117,11 +117,12 @@ def _pandas(content: Json) -> list[Line] | None:
         return None
     titles, index = content.get("columns"), content.get("index")
     if isinstance(titles, list) and _are_lists(data):
-        told = isinstance(index, list) and len(index) == len(data) and index != [*range(len(data))]
-        names = [_levels(name) for name in index] if told else [[] for _ in data]
+        counted: list[Json] = [*range(len(data))]
+        told = index if isinstance(index, list) and len(index) == len(data) else counted
+        names = [[] if told == counted else _levels(name) for name in told]
         joined = [" ".join(map(str, filter(None, _levels(title)))) for title in titles]
         lines = [[*own, *line] for own, line in zip(names, data, strict=True)]
-        return titled_lines([*("" for _ in names[0]), *joined] if data else joined, lines)
+        return titled_lines([*("" for _ in (names or [[]])[0]), *joined], lines)
     if not _are_objects(data):
         return None
     return [_flat({k: v for k, v in entry.items() if k != "index"}) for entry in data]

@@ -1,4 +1,4 @@
-"""Tables as pandas prints them: names of the lines below those of the columns, numbers to the right."""
+"""Tables as pandas prints them: names of lines below those of columns, numbers to the right."""
 
 from __future__ import annotations
 

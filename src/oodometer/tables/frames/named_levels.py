@@ -100,7 +100,7 @@ def stacked(
 
 
 def _may_be_called(name: str, values: Sequence[str]) -> bool:
-    """Whether a level may bear its name: not metrics, data called methods, or methods called data."""
+    """Whether a level may bear its name: not of metrics, and no data that are called methods."""
     distinct = dict.fromkeys(values)
     if len(distinct) < _FEWEST or names_metrics(name) or plain(name) in _METRIC:
         return False

@@ -19,12 +19,14 @@ _REMARK = re.compile(r"\s*[(\[][^()\[\]]*\bbetter\b[^()\[\]]*[)\]]|\s*[(\[]?[\u2
 _MINUS = re.compile(r"^(\W*?)[-\u2212\u2013](?=[\d.])")
 
 
-def unnegated(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def unnegated(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.DataFrame:
     """Turn the sign of columns whose titles say that they hold a known metric less than zero.
 
     A title that says which is better must agree: of a metric that should be high, low is better.
+    Columns that the user names, as `said`, stay as they are.
     """
-    new = {c: bare for c in map(str, frame.columns) if (bare := _unnegated_title(c))}
+    free = [column for column in map(str, frame.columns) if column not in said]
+    new = {c: bare for c in free if (bare := _unnegated_title(c))}
     new = {c: bare for c, bare in new.items() if _are_below_zero(frame[c].tolist())}
     if not new or {*new.values()} & {*frame.columns} or len({*new.values()}) < len(new):
         return frame
