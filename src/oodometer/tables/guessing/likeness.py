@@ -7,13 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-<<<<<<< HEAD
-from oodometer.factors import TITLES, plain, words_of
-from oodometer.tables.cells import Cell, is_gap, numeric_share, read_cell
-=======
 from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, plain, words_of
-from oodometer.tables.cells import Cell, is_gap, read_cell
->>>>>>> 04c45ad (Levels that titles and file names state, forms of a metric on each data set, names with a slash or a plus)
+from oodometer.tables.cells import Cell, is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data

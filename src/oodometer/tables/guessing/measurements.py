@@ -116,7 +116,11 @@ def may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded
     fine = any(cell.value != int(cell.value) for cell in cells)
     code = _is_code(column, frame.columns)
     on_split = title in ID_TITLES | {"test"} and fine
-    known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES and not on_split and not code
+    known = (
+        title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
+        and not on_split
+        and not code
+    )
     setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
     is_name = code or is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
     counts = bool(_COUNT.match(column)) and not fine
