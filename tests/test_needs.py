@@ -8,6 +8,12 @@ from oodometer.errors import UserError
 from oodometer.needs import ENSEMBLE, LAYERS, OUTLIERS, Need, in_text, parse_needs
 
 
+@pytest.mark.parametrize("text", ["inputs", "images"])
+def test_who_needs_inputs_learns_where_these_are(text):
+    with pytest.raises(UserError, match=r"class with fit\(images\) and score\(images\)"):
+        Need.parse(text)
+
+
 @pytest.mark.parametrize(
     ("text", "need"),
     [

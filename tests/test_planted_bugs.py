@@ -411,3 +411,13 @@ def test_a_paper_has_a_year_as_citations_print_it(paper, dated):
     else:
         with pytest.raises(Broken, match=r"needs a year, such as 2026 or 2026b\."):
             WHOLE_CHECKS["card"](card)
+
+
+@pytest.mark.parametrize("paper", ["2026", "2026b", "(2026)"])
+def test_a_year_alone_is_no_paper(paper):
+    def largest(train: View) -> Scorer:
+        """Minus the largest logit."""
+        return lambda test: -test.logits.amax(1)
+
+    with pytest.raises(Broken, match="needs an author"):
+        WHOLE_CHECKS["card"](Detector("largest", largest, paper, {"logits"}, {}))

@@ -40,6 +40,11 @@ class Need:
         """
         if text in _FIXED:
             return _FIXED[text]
+        if text in _INPUTS:
+            raise UserError(
+                f"Unknown {kind} '{text}'. Detectors see the outputs of the classifier, not its "
+                "inputs: these are for a class with fit(images) and score(images)."
+            )
         match = _BY_NAME.fullmatch(text)
         if match is None or ((match[3] or match[4]) and match[1] == "probe"):
             raise unknown(kind, text, [*_FIXED, "probe:NAME", "model:NAME"])
@@ -68,6 +73,7 @@ ENSEMBLE = Need("runs", "ensemble")
 LAYERS = Need("layers")
 OUTLIERS = Need("outliers")
 PLAIN = ("logits", "relative_logits", "features", "labels", "head")
+_INPUTS = frozenset({"input", "inputs", "image", "images", "samples"})
 _FIXED = {str(n): n for n in (*(Need("outputs", p) for p in PLAIN), LAYERS, OUTLIERS, ENSEMBLE)}
 
 

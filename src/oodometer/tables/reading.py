@@ -24,6 +24,7 @@ from oodometer.tables.frames.glued import (
     without_names_of_others,
 )
 from oodometer.tables.frames.id_sets import with_id_sets
+from oodometer.tables.frames.negated import unnegated
 from oodometer.tables.frames.parted_titles import with_parted_titles
 from oodometer.tables.frames.paths import gather
 from oodometer.tables.frames.titles import tidied
@@ -113,7 +114,9 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame, titles = tidied(table.frame)
     require_no_matrix(frame, columns)
     pairs, roles_said = parted_pairs(columns)
-    frame = with_id_sets(unfolded(frame, notes, table.about, pairs, roles_said), notes)
+    frame = unfolded(frame, notes, table.about, pairs, roles_said)
+    frame = unnegated(frame, roles_said, notes)
+    frame = with_id_sets(frame, notes)
     frame, roles_said = with_parted_titles(without_differences(frame, notes), roles_said, notes)
     frame = uncrossed(frame, notes)
     frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), roles_said, notes)

@@ -30,6 +30,7 @@ from oodometer.testing.toys import (
 )
 
 # A year as author-year citations print it, and not a part of an arXiv number or of a DOI.
+_AUTHOR = re.compile(r"[^\W\d_]{2,}")
 _YEAR = re.compile(r"(?<![\w:./-])(19|20)\d\d[a-z]?(?!\w|\.\d)")
 
 
@@ -247,6 +248,10 @@ def card(detector: Detector) -> None:
     _require(
         bool(_YEAR.search(detector.paper)),
         f"the paper '{detector.paper}' needs a year, such as 2026 or 2026b.",
+    )
+    _require(
+        bool(_AUTHOR.search(_YEAR.sub("", detector.paper))),
+        f"the paper '{detector.paper}' needs an author, such as You {detector.paper}.",
     )
     _require(bool(detector.needs), "a detector that needs nothing cannot detect anything.")
 

@@ -20,6 +20,7 @@ from oodometer.tables.formats.json_parts import names_left_out, picked, tables_i
 from oodometer.tables.formats.workbooks import is_workbook, workbook_grids
 from oodometer.tables.found import Found
 from oodometer.tables.frames.grid import Grid, read_grid
+from oodometer.tables.frames.named_levels import stacked
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
 from oodometer.tables.pages.logged import logged_tables, logs_beside, mixed_logs, named_lines
@@ -164,6 +165,8 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
 
     Gaps become empty texts. Line numbers tell nothing; names of detectors do, named or not.
     """
+    if (stacked_frame := _stacked(frame)) is not None:
+        return stacked_frame
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     elif frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":
@@ -178,6 +181,24 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
         for (name, column), (_, gaps) in zip(frame.items(), frame.isna().items(), strict=True)
     }
     return type(frame)(shown, dtype=object)
+
+
+def _stacked(frame: pd.DataFrame) -> pd.DataFrame | None:
+    """Return a frame with named levels of titles, and a named index, with these as columns."""
+    levels = ["" if name is None else str(name) for name in frame.columns.names]
+    names = [str(name) for name in frame.index.names if name is not None]
+    if not any(levels) or len(names) < frame.index.nlevels:
+        return None
+    gaps = [""] * (len(names) - 1)
+    above = [
+        [level, *gaps, *map(str, frame.columns.get_level_values(n))]
+        for n, level in enumerate(levels)
+    ]
+    whole = texts(frame.set_axis(range(frame.shape[1]), axis=1).reset_index())
+    titles = [*names, *map(str, range(frame.shape[1]))]
+    header = [*above, [*names, *[""] * frame.shape[1]]]
+    columns, rows = stacked(titles, header, whole.to_numpy().tolist(), len(names), [])
+    return None if columns == titles else type(frame)(rows, columns=columns, dtype=object)
 
 
 def _title(number: int, title: object) -> str:

@@ -115,12 +115,22 @@ def _pandas(content: Json) -> list[Line] | None:
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(data, list):
         return None
-    titles = content.get("columns")
+    titles, index = content.get("columns"), content.get("index")
     if isinstance(titles, list) and _are_lists(data):
-        return titled_lines(titles, data)
+        counted: list[Json] = [*range(len(data))]
+        told = index if isinstance(index, list) and len(index) == len(data) else counted
+        names = [[] if told == counted else _levels(name) for name in told]
+        joined = [" ".join(map(str, filter(None, _levels(title)))) for title in titles]
+        lines = [[*own, *line] for own, line in zip(names, data, strict=True)]
+        return titled_lines([*("" for _ in (names or [[]])[0]), *joined], lines)
     if not _are_objects(data):
         return None
     return [_flat({k: v for k, v in entry.items() if k != "index"}) for entry in data]
+
+
+def _levels(name: Json) -> list[Json]:
+    """The levels of a title or a name of an index, which may have one alone."""
+    return name if isinstance(name, list) else [name]
 
 
 def _wrapped(content: Json) -> list[Line] | None:

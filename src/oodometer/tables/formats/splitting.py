@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
+from oodometer.tables.formats.printed import printed_by_pandas
 from oodometer.tables.pages.latex_cells import latex_rows
 
 _DELIMITERS = (",", ";", "\t", "|", "&")
@@ -86,7 +87,7 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
     if sum(line.count('"') for line in some) >= len(some):  # names in quotation marks
         rows = list(csv.reader(map(str.strip, lines), delimiter=" ", skipinitialspace=True))
         return _even(rows, lines[0])
-    if ended := _by_ends(lines):
+    if ended := printed_by_pandas(lines) or _by_ends(lines):
         return ended
     wide, narrow = (
         [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import numeric_share, read_cell
+from oodometer.tables.guessing.likeness import factor_in
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import are_outliers_first, is_data, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
@@ -18,6 +19,7 @@ from oodometer.tables.vocabulary.titles import (
     ID_TITLES,
     MODEL_TITLES,
     OOD_TITLES,
+    REPEAT_TITLES,
     SET_TITLES,
     mentions_setting,
 )
@@ -63,9 +65,16 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         return lines_of_parts(frame, numeric, dict(zip(results, sets, strict=True)), own, notes)
     parts = crossed(whats) or grouped(whats)
     compared = any(_names_compared(frame, c) for c in labels)
-    if parts is None or (compared and (_names_sets(labels) or not _are_of_sets(parts))):
+    keys = [factor_in([*dict.fromkeys(side)]) for side in zip(*parts or [], strict=True)]
+    known = any(keys) and (not compared or _names_sets(labels) or not _are_of_runs(keys))
+    if parts is None or (
+        compared and not known and (_names_sets(labels) or not _are_of_sets(parts))
+    ):
         return frame
     names: tuple[str, ...] = _names_of(parts, frame, labels)
+    if any(keys):
+        names = tuple(key or name for key, name in zip(keys, names, strict=True))
+        parts = [_levels(pair, keys) for pair in parts]
     form = _side_of_forms(parts) if all(map(metric_named, results)) else None
     if form is None:
         return lines_of_parts(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
@@ -81,6 +90,20 @@ def results_of(said: Mapping[str, str]) -> list[str]:
     Means over the others are left out.
     """
     return [c for c, what in said.items() if what and not is_average(what) and not is_average(c)]
+
+
+def _are_of_runs(keys: Sequence[str | None]) -> bool:
+    """Whether a part of titles numbers runs, which are known as they are beside data sets."""
+    return any(key is not None and plain(key) in REPEAT_TITLES for key in keys)
+
+
+def _levels(pair: tuple[str, str], keys: Sequence[str | None]) -> tuple[str, str]:
+    """Return the level alone where a part of a title names its factor, too: 0 of seed 0."""
+    first, second = (
+        part[len(key) :].strip(" _#=-") if key else part
+        for part, key in zip(pair, keys, strict=True)
+    )
+    return first, second
 
 
 def _stated_factor(whats: Sequence[str], frame: pd.DataFrame) -> str:
@@ -110,6 +133,7 @@ def may_measure(frame: pd.DataFrame, column: str) -> bool:
     A title such as "label_noise=0.2" states the level at which they were found.
     """
     setting = mentions_setting(column) and not _SHOTS.search(column) and "=" not in column
+    setting = setting and metric_named(column) is None
     known = plain(column) in TITLES or setting or names_costs(column)
     return not known and numeric_share(frame[column]) > 0.5
 
@@ -192,7 +216,8 @@ def _are_of_sets(parts: Pairs) -> bool:
 def _is_known_beside_sets(name: str) -> bool:
     """Whether a name beside a data set is read as it is: another set, a mean, a run or a form."""
     form = is_qualifier(name) or is_statistic(name) or plain(name) in INSIDE | _OUTSIDE
-    return is_data(name) or is_average(name) or form or bool(_NUMBERED.fullmatch(name))
+    numbered = _NUMBERED.fullmatch(name) is not None and not is_compared(name)  # not ResNet-50
+    return is_data(name) or is_average(name) or form or numbered
 
 
 def _pairs_of_sets(whats: Sequence[str]) -> Pairs | None:
@@ -245,7 +270,8 @@ def crossed(titles: Sequence[str]) -> Pairs | None:
             groups = [t.removesuffix(sign + second) for t in given if t.endswith(sign + second)]
             below = [t.removeprefix(first + sign) for t in given if t.startswith(first + sign)]
             pairs = {f"{a}{sign}{b}": (a, b) for a in groups for b in below}
-            crossed = min(len(groups), len(below)) > 1 and pairs.keys() == set(given)
+            whole = second.startswith("+") or first.endswith("+")  # ResNet-50 + MSP
+            crossed = min(len(groups), len(below)) > 1 and pairs.keys() == set(given) and not whole
             if crossed and _are_two(groups, below, sign):
                 return [pairs[title] for title in titles]
     return None

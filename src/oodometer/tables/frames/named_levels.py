@@ -6,10 +6,15 @@ from collections.abc import Collection, Sequence
 
 from oodometer.factors import plain
 from oodometer.tables.cells import Rows
-from oodometer.tables.frames.headers import header_columns
+from oodometer.tables.frames.headers import header_columns, names_the_index
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import is_detector
+from oodometer.tables.vocabulary.others import names_metrics
 from oodometer.tables.vocabulary.titles import DETECTOR_TITLES, MODEL_TITLES, OOD_TITLES
 
 _METRIC = frozenset({"metric", "metrics", "measure", "score"})
+_VALUE = "value"  # title of numbers that no other level of the header names
 _NAMES = "name"  # title of what lines are, where no other cell says it
 _GROUPS = "group"  # title of what stands before these
 _FEWEST = 2  # levels with a name, values of one that is crossed
@@ -22,6 +27,8 @@ def with_named_levels(
 
     pandas writes the names of levels like this: the last one is no title of the lines below it.
     """
+    if len(header) > 1 and names_the_index(header[-1]):
+        return stacked(titles, header, body, sum(map(bool, header[-1])), notes)
     levels = [row[0] if row else "" for row in header]
     if not _are_named(levels, numeric):
         return list(titles), body
@@ -46,6 +53,62 @@ def with_named_levels(
             rows.append([*(_at(row, c) for c in labels), value, *(_at(row, c) for c in cells)])
     notes.append(f"a line of the header names {levels[crossed]}: {', '.join(values)}")
     return [*(titles[c] for c in labels), levels[crossed], *whole], rows
+
+
+def stacked(
+    titles: Sequence[str], header: Rows, body: Rows, labels: int, notes: list[str]
+) -> tuple[list[str], Rows]:
+    """Give each level of titles that has a name a column, as pandas does when it stacks levels.
+
+    The names stand above the first `labels` columns. Metrics stay titles.
+    """
+    width = len(titles)
+    names = [" ".join(filter(None, row[:labels])) for row in header[:-1]]
+    above = [
+        [name, *[""] * (labels - 1), *row[labels:]]
+        for name, row in zip(names, header, strict=False)
+    ]
+    parts = header_columns([*above, header[-1]], range(labels, width), width)[labels:]
+    parts = [
+        [part.removeprefix(f"{name} ") for part, name in zip(own, names, strict=False)]
+        for own in parts
+    ]
+    known = {plain(title) for title in titles[:labels]}
+    named = [
+        level
+        for level, name in enumerate(names)
+        if plain(name) not in {"", *known} and _may_be_called(name, [own[level] for own in parts])
+    ]
+    keys = [tuple(own[level] for level in named) for own in parts]
+    rests = [
+        " ".join(dict.fromkeys(p for n, p in enumerate(own) if p and n not in named)) or _VALUE
+        for own in parts
+    ]
+    whole = list(dict.fromkeys(rests))
+    of = dict(zip(zip(keys, rests, strict=True), range(labels, width), strict=True))
+    if not named or len(of) < len(parts) or not all(all(key) for key in keys):
+        return list(titles), body
+    rows = [
+        [*(_at(row, c) for c in range(labels)), *key, *(_at(row, of.get((key, r))) for r in whole)]
+        for key in dict.fromkeys(keys)
+        for row in body
+    ]
+    called = [names[level] for level in named]
+    notes.append(f"titles of columns became the column{'s' * (len(called) > 1)} "
+                 f"{' and '.join(called)}")  # fmt: skip
+    return [*titles[:labels], *called, *whole], rows
+
+
+def _may_be_called(name: str, values: Sequence[str]) -> bool:
+    """Whether a level may bear its name: not of metrics, and no data that are called methods."""
+    distinct = dict.fromkeys(values)
+    if len(distinct) < _FEWEST or names_metrics(name) or plain(name) in _METRIC:
+        return False
+    if any(metric_named(value) is not None for value in distinct):
+        return False
+    compared = plain(name) in DETECTOR_TITLES or plain(name) in MODEL_TITLES
+    wrong = is_data if compared else is_detector
+    return 2 * sum(map(wrong, distinct)) < len(distinct)
 
 
 def _named_labels(titles: Sequence[str], labels: Sequence[int], levels: Sequence[str]) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, OPTIMIZERS, plain
+from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.columns import with_columns
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 _SEED = re.compile(
     rf"(?:^|(?<=[/_\-.,]))(s|{REPEAT_WORD})[_=\- ]?(\d+)(?=[/_\-.,]|$)",
     re.IGNORECASE,
+)
+_FACTORS = {*TITLES, *LABELS, *OPTIMIZERS, *CORRUPTIONS, *ARCHITECTURE_TITLES} - REPEAT_TITLES
+_KEYED = re.compile(
+    rf"(?i)({'|'.join(sorted(_FACTORS, key=len, reverse=True))})[\s_=\-]+(?=[^\W_])"
 )
 _OVERRIDE = re.compile(r"(?:^|(?<=[/,]))\+{0,2}([A-Za-z][\w.]*)=([^/,]+)")  # Hydra: lr=0.1,seed=2
 
@@ -118,7 +122,7 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
         levels.pop("detector", None)
     elif "detector" in levels or _names_others(frame):
         pass  # the names in the table may be compared as well: asked about later
-    elif not (models and _tells_of_runs(levels)):
+    elif not (models and (_tells_of_runs(levels) or _tells_models(frame))):
         levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
@@ -274,10 +278,23 @@ def _named_in_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
         folder, _, stem = text.rpartition("/")
         rests[file] = folder.strip("/_-."), stem.strip("/_-.")
     for place, name in enumerate(("folder", "file")):
-        if len({rest[place] for rest in rests.values()}) > 1:
+        parts = {rest[place] for rest in rests.values()}
+        if len(parts) > 1:
+            key = _factor_of(parts)
             for file, rest in rests.items():
-                named[file][name] = rest[place] or file.stem
+                level = rest[place][len(key) :].strip(" _=-") if key else rest[place]
+                named[file][key or name] = level or file.stem
     return named
+
+
+def _factor_of(names: Collection[str]) -> str:
+    """Return the factor that all names of files or folders begin with: epoch of epoch_10.
+
+    >>> _factor_of(["corruption_fog", "corruption_motion_blur"]), _factor_of(["msp", "knn"])
+    ('corruption', '')
+    """
+    found = {match[1] if (match := _KEYED.match(name)) else "" for name in names}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _named_in_path(inside: Path) -> tuple[dict[str, str], str]:

@@ -12,6 +12,7 @@ from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
+from oodometer.tables.guessing.stated import stated_direction
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import (
     base_metric,
@@ -314,17 +315,17 @@ def require_agreeing_arrows(roles: Roles) -> None:
         return
     main = main_first(metric for metric, _ in roles.measured.values())[0]
     higher = roles.measure(main).higher if main != UNNAMED else None
-    wrong, right = ("↓", "↑") if higher else ("↑", "↓")
     columns = [column for column, (metric, _) in roles.measured.items() if metric == main]
-    against = [column for column in columns if wrong in column and right not in column]
-    if higher is None or not against or any(right in column for column in columns):
+    stated = {column: stated_direction(column) for column in columns}
+    against = [column for column, said in stated.items() if said is (not higher)]
+    if higher is None or not against or higher in stated.values():
         return
     role = role_of(main)
     slip = roles.option(**{role: f", {role}=".join(against)})
     other = roles.option(**{"lower" if higher else "higher": against[0]})
     raise UserError(
         f"'{against[0]}' says that {'lower' if higher else 'higher'} is better, but of {main} "
-        f"{'higher' if higher else 'lower'} values are: use {slip} if the arrow is a slip, or "
+        f"{'higher' if higher else 'lower'} values are: use {slip} if that is a slip, or "
         f"{other} if the numbers are something else."
     )
 

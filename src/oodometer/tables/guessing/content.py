@@ -87,6 +87,7 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     if are_runs(wide):
         wide = []
         _sets_beside_numbers(frame, free, roles)
+        sets = [column for column in sets if column != roles.ood]
     if wide and mostly(wide, is_set):
         if roles.id is None and (roles.ood is not None or len(sets) == 1):
             part_sets(frame, roles.ood or sets[0], roles)

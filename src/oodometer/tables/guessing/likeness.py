@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from oodometer.factors import TITLES, plain, words_of
+from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, plain, words_of
 from oodometer.tables.cells import Cell, is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.costs import names_costs
@@ -23,7 +23,9 @@ from oodometer.tables.vocabulary.titles import (
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYED = re.compile(r"([^\W\d_]+)[\s_=]+(\S+)")  # checkpoint=early, but not Split A ARC
+# checkpoint=early, noise rate 0.1, but not Split A ARC
+KEYED = re.compile(r"([^\W\d_]+(?:[\s_][^\W\d_]+)?)[\s_=]+(\S+)")
+_FACTORS = frozenset({*TITLES, *LABELS, *OPTIMIZERS, *CORRUPTIONS})
 _REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+(?:\.0+)?", re.IGNORECASE)  # seed 42
 
 
@@ -58,7 +60,7 @@ def factor_in(titles: Sequence[str]) -> str | None:
     """
     found = {match[1].casefold() if match else "" for match in map(KEYED.fullmatch, titles)}
     name = found.pop() if len(found) == 1 and len(titles) > 1 else ""
-    return name if plain(name) in TITLES else None
+    return name if plain(name) in _FACTORS else None
 
 
 def are_numbers(titles: Sequence[str]) -> bool:

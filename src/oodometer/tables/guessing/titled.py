@@ -228,12 +228,15 @@ def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
     for metric, what in roles.measured.values():
         of_sets = metric not in GENERAL  # on image level and on pixel level; "clean" may be a set
         words = what.split()
-        form = " ".join(word for word in words if is_qualifier(word, of_sets=of_sets)).casefold()
-        rest = " ".join(word for word in words if not is_qualifier(word, of_sets=of_sets))
+        forms_in = [w for w in words if plain(w) and is_qualifier(w, of_sets=of_sets)]
+        form = " ".join(forms_in).casefold()
+        rest = " ".join(word for word in words if word not in forms_in)
         if form and rest:
             parts[metric, what] = f"{form} {metric}", rest
     forms = Counter((metric, rest) for (metric, _), (_, rest) in parts.items())
-    if max(forms.values(), default=0) < 2:
+    bare = {*roles.measured.values()} - parts.keys()
+    of_all = bool(parts) and bare == {*forms}  # SVHN accuracy and SVHN robust accuracy, of each set
+    if max(forms.values(), default=0) < 2 and not of_all:
         _forget_form(roles, spreads, parts)
         return
     for (metric, _), (name, _) in parts.items():

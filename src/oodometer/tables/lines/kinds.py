@@ -38,6 +38,8 @@ _CHOICES = frozenset(
      "finetuning", "resampling", "imputation", "preprocessing", "contamination", "weights"}
 )  # fmt: skip
 
+# Plain titles of columns that are called after where their names are from.
+_PLACES = frozenset({"sheet", "fromfile"})
 _DISTURBANCES = frozenset(
     {"noise", "perturbation", "perturbed", "corruption", "missing", "missingness", "occlusion",
      "blur", "snr", "attack"}
@@ -134,12 +136,12 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
                 f"condition ({roles.option(condition=title)}) or nothing that matters "
                 f"({roles.option(ignore=title)})?"
             )
-        if is_untitled(title) and numeric_share(levels) == 0:
+        if numeric_share(levels) == 0 and (is_untitled(title) or _may_be_sets(long, title, levels)):
             raise UserError(
                 f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
                 f"('{title}'): conditions ({roles.option(condition=title)}), data sets "
-                f"({roles.option(id=title)}) or the same results in other forms "
-                f"({roles.option(re_evaluation=title)})?"
+                f"({roles.option(id=title)}){_or_outliers(long, title, roles)} or the same results "
+                f"in other forms ({roles.option(re_evaluation=title)})?"
             )
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
             raise UserError(
@@ -147,6 +149,19 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
                 f"({roles.option(repeat=title)}), conditions ({roles.option(condition=title)}) or "
                 f"evaluations of the same runs ({roles.option(re_evaluation=title)})?"
             )
+
+
+def _may_be_sets(long: Long, title: str, levels: list[str]) -> bool:
+    """Whether names of files or sheets may be those of data sets: no column names any."""
+    sets = [c for c in ("id", "ood") if c in long.frame.columns]
+    several = any(count_levels(long.frame, c) > 1 for c in sets)
+    return plain(title) in _PLACES and not several and _is_assumed(title, levels)
+
+
+def _or_outliers(long: Long, title: str, roles: Roles) -> str:
+    """Offer outlier sets, where no column names any."""
+    free = (long.frame["ood"] == OUTLIERS).all()
+    return f", outlier sets of the same models ({roles.option(ood=title)})" if free else ""
 
 
 def _is_nested(frame: pd.DataFrame, column: str, sets: str) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from oodometer.factors import plain
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
+from oodometer.tables.formats.printed import printed_by_pandas
 from oodometer.tables.frames.headers import KNOWN_TITLES
 from oodometer.tables.pages.markdown import CAPTIONED, heading_of
 from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
@@ -108,6 +109,8 @@ def _table(lines: Sequence[str]) -> _Block | None:
     """Return the lines that are a table, cut by what makes most of them alike."""
     if len(lines) < 2:
         return None
+    if printed := printed_by_pandas(lines):
+        return _Block(0, len(lines) - 1, len(lines), printed)
     if 2 * sum("\t" in line for line in lines) > len(lines):
         return _cut(lines, _by_tabs, most_uneven=0.2)
     blocks = [_cut(lines, split) for split in _SPLITS]

@@ -167,6 +167,9 @@ _AROUND_METRICS = re.compile(
     r"%|at|in|out|test|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
     r"|percent|pct|rates?"
 )
+_BETWEEN_WORDS = re.compile(r"(?:[\s_|:()\[\],↑↓@$]|(?<![A-Za-z])/|/(?!\d))+")  # not in ViT-B/16
+_OURS = re.compile(r"(?<=[\w+]) ?\((ours|proposed)\)", re.IGNORECASE)  # part of a name
+_RATE_OF = re.compile(r"rates? =?\d*\.?\d+", re.IGNORECASE)
 _SPLIT = re.compile(r"train|training|val|valid|validation|dev|test|eval|final")
 _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
@@ -281,12 +284,14 @@ def without_metric(title: str) -> str:
     ('SVHN', 'svhn', '')
     >>> [without_metric(title) for title in ("iSUN.ROC-AUC", "pr_auc-s3dis", "top1_accuracy_wine")]
     ['iSUN', 's3dis', 'wine']
+    >>> without_metric("noise_rate 0.1 AUROC")
+    'noise rate 0.1'
     """
     if len(title) > _LONGEST:
         return title
     bare = _REMARKS.sub("", title)
     metric = metric_named(title)
-    given = [word for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare) if word]
+    given = [word for word in _BETWEEN_WORDS.split(bare) if word]
     beside = zip(["", *given], given, [*given[1:], ""], strict=False)
     words = [part for before, word, after in beside for part in _apart(word, metric, before, after)]
     spans = [(end - start, start, end) for end in range(len(words) + 1) for start in range(end)]
@@ -297,8 +302,16 @@ def without_metric(title: str) -> str:
     words = [_REST.sub("", word) for word in words]
     if metric and metric.endswith("accuracy"):  # top1_accuracy: either word names it
         words = [word for word in words if plain(word) not in ("acc", "accuracy")]
-    said = [word for word in words if plain(word) or word in ("Ø", "∅")]
-    return " ".join(word for word in said if not _AROUND_METRICS.fullmatch(word.casefold()))
+    said = [word for word in words if plain(word) or word in ("Ø", "∅", "+")]
+    said = said[next((n for n, word in enumerate(said) if word != "+"), 0) :]
+    after = [*said[1:], ""]  # the rate of 0.1 is one of something else: noise_rate 0.1
+    text = " ".join(
+        word
+        for word, level in zip(said, after, strict=False)
+        if not _AROUND_METRICS.fullmatch(word.casefold()) or _RATE_OF.fullmatch(f"{word} {level}")
+    ).removesuffix(" +")
+    mark = _OURS.search(bare)
+    return text if mark is None else re.sub(rf"(?<=.) {mark[1]}\b", f" ({mark[1]})", text, count=1)
 
 
 def _apart(word: str, metric: str | None, before: str, after: str) -> list[str]:
