@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -206,21 +207,30 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(whole, tmp_path):
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["both live", "one is killed"])
-def test_two_runners_share_the_work(whole, tmp_path, kill):
-    path, _, expected = whole
-    one, two = (torture.start(path, tmp_path, workers=1) for _ in range(2))
+def test_two_runners_share_the_work(whole, pool, tmp_path, kill):
+    """One is a process of its own, as always; the other, which comes later, is this one."""
+    path, study, expected = whole
+    other = torture.start(path, tmp_path, workers=1)
+    until(FolderStore(tmp_path).claims)
     if kill:
         until(lambda: number_of(tmp_path, "models"))
-        workers = torture.workers_of(one.pid)
-        one.kill()
-        one.communicate()
+        workers = torture.workers_of(other.pid)
+
+    seen: list[Progress] = []
+
+    def watch(state: Progress) -> None:
+        seen.append(state)
+        if kill and other.poll() is None:
+            other.kill()
+            other.communicate()
+
+    run_study(study, FolderStore(tmp_path), executor=pool, progress=watch)
+    if kill:
         until(lambda: all(map(torture.is_gone, workers)))
-        torture.finish(two)
     else:
-        said = torture.finish(one) + torture.finish(two)
-        # Who starts so late that nothing is left to do does not tell what was made.
-        made = [int(line.split()[1]) for line in said.splitlines() if line.startswith("made:")]
-        assert made and sum(made) == number_of(tmp_path, "models"), "a training was done twice"
+        (made,) = re.findall(r"^made: (\d+) models", torture.finish(other), re.MULTILINE)
+        both = int(made) + seen[-1].made[0]
+        assert both == number_of(tmp_path, "models"), "a training was done twice"
     assert torture.content(tmp_path) == expected
     left = FolderStore(tmp_path).claims()  # by who was killed when the other had swept already
     assert all(kill and claim.stale for claim in left)

@@ -171,9 +171,7 @@ def _fit(variances: Floats, df: Floats, log_scales: Floats) -> tuple[Floats, Flo
     by 1 / (d0 s0 + df v). What does not depend on d0 and the scale is left out.
     """
     parts = min(len(PRIORS), 1 + len(PRIORS) * variances.size // _TOGETHER)
-    found = [
-        _fit_of(priors, variances, df, log_scales) for priors in np.array_split(PRIORS, parts)
-    ]
+    found = [_fit_of(priors, variances, df, log_scales) for priors in np.array_split(PRIORS, parts)]
     likelihoods, usual = zip(*found, strict=True)
     return np.concatenate(likelihoods, axis=-1), np.concatenate(usual, axis=-1)
 
