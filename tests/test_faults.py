@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,11 +19,9 @@ from engine_studies import execute
 from oodometer.cli.running import stoppable
 from oodometer.engine.executors import Ended, Task
 from oodometer.engine.executors.in_process import InProcess
-from oodometer.engine.executors.pool import Pool
 from oodometer.engine.lead import runner as running
 from oodometer.engine.lead.run import check_device, run_study
 from oodometer.engine.lead.runner import Settings
-from oodometer.engine.lead.tasks import warm_up
 from oodometer.engine.stores import FolderStore, StoreError
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.errors import UserError
@@ -52,14 +50,6 @@ def probed(tmp_path_factory) -> tuple[Path, Study, dict[tuple[str, str], bytes]]
     return folder / "store", study, torture.content(folder / "store")
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    """Two workers; whoever is lost in one test is replaced for the next."""
-    workers = Pool(2, warm_up=warm_up)
-    yield workers
-    workers.close()
-
-
 def number_of(store: Path, kind: str) -> int:
     return sum(1 for _ in FolderStore(store).keys(kind))
 
@@ -68,19 +58,21 @@ def number_of(store: Path, kind: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_worker_that_is_lost_costs_only_its_task(whole, pool, tmp_path, monkeypatch, number):
+def test_a_worker_that_is_lost_costs_only_its_task(
+    whole, two_workers, tmp_path, monkeypatch, number
+):
     _, study, expected = whole
-    monkeypatch.setattr(pool, "_silent_ticks", pool._silent_ticks)  # also restored
+    monkeypatch.setattr(two_workers, "_silent_ticks", two_workers._silent_ticks)  # also restored
     hit: list[int] = []
 
     def hit_one(state: Progress) -> None:
-        busy = [worker for worker in pool._workers if worker.task is not None]
+        busy = [worker for worker in two_workers._workers if worker.task is not None]
         if not hit and state.train[0] and busy:
             hit.append(busy[0].process.pid or 0)
             os.kill(hit[0], number)
-            pool._silent_ticks = 12
+            two_workers._silent_ticks = 12
 
-    outcome = run_study(study, FolderStore(tmp_path), executor=pool, progress=hit_one)
+    outcome = run_study(study, FolderStore(tmp_path), executor=two_workers, progress=hit_one)
     assert hit and not outcome.missing
     assert torture.content(tmp_path) == expected
 
@@ -207,8 +199,8 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(whole, tmp_path):
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["both live", "one is killed"])
-def test_two_runners_share_the_work(whole, pool, tmp_path, kill):
-    """One is a process of its own, as always; the other, which comes later, is this one."""
+def test_two_runners_share_the_work(whole, two_workers, tmp_path, kill):
+    """One is a process of its own; the other, which comes a little later, is this one."""
     path, study, expected = whole
     other = torture.start(path, tmp_path, workers=1)
     until(FolderStore(tmp_path).claims)
@@ -224,7 +216,7 @@ def test_two_runners_share_the_work(whole, pool, tmp_path, kill):
             other.kill()
             other.communicate()
 
-    run_study(study, FolderStore(tmp_path), executor=pool, progress=watch)
+    run_study(study, FolderStore(tmp_path), executor=two_workers, progress=watch)
     if kill:
         until(lambda: all(map(torture.is_gone, workers)))
     else:

@@ -253,14 +253,16 @@ class Outputs:
         """Return the same outputs with tensors of their own, without a new check."""
         own = {name: tensor.clone() for name, tensor in self.tensors().items()}
         head = None if self.head is None else Head(own["head.weight"], own["head.bias"])
-        named = {
-            "layers": {name: own[_called("layers", name)] for name in self.layers},
-            "probes": {name: own[_called("probes", name)] for name in self.probes},
-            "answers": {need: own[_called("answers", need)] for need in self.answers},
-        }
-        plain = {name: own.get(name) for name in ("logits", "features", "labels")}
-        parts = {name: MappingProxyType(part) for name, part in named.items()}
-        return self._with(head=head, **plain, **parts)
+        layers = {name: own[_called("layers", name)] for name in self.layers}
+        probes = {name: own[_called("probes", name)] for name in self.probes}
+        answers = {need: own[_called("answers", need)] for need in self.answers}
+        return self._with(
+            **{name: own.get(name) for name in ("logits", "features", "labels")},
+            head=head,
+            layers=MappingProxyType(layers),
+            probes=MappingProxyType(probes),
+            answers=MappingProxyType(answers),
+        )
 
     def refusing(self, refused: Mapping[str, Refusal]) -> Outputs:
         """Return the same outputs with more reasons for what they lack, without a new check."""

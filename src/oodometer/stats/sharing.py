@@ -182,7 +182,7 @@ def _fit_of(
     """The fit of these d0, all at once: one after the other, most time goes into small calls."""
     least = (1e-30 * variances.max(axis=-1) + 1e-300)[..., None]
     values, freedom = variances[..., None, :], df[..., None, :]  # (..., priors, pairs)
-    weighted = freedom * values
+    weighted = np.ascontiguousarray(freedom * values)  # sums depend on the order in memory
     middle = np.maximum(variances.mean(axis=-1)[..., None], least) + np.zeros(priors.size)
     for _ in range(STEPS):
         weights = 1.0 / ((priors * middle)[..., None] + weighted)
