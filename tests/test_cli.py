@@ -14,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from torture import is_gone, workers_of
 from typer.testing import CliRunner
 
 from oodometer.cli import app, lists, main
 from oodometer.engine.executors.in_process import InProcess
+from oodometer.engine.stores import FolderStore
 
 PATIENCE = 900.0  # seconds; only ever waited for if something is wrong
 STUDY = {
@@ -174,12 +176,15 @@ def test_ctrl_c_is_tidy(folder):
     while not list(folder.glob("oodometer-store/scores/*/*.json")):
         assert runner.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
+    workers = workers_of(runner.pid)
     os.killpg(runner.pid, signal.SIGINT)  # as a terminal does: to the runner and its workers
     _, error = runner.communicate(timeout=PATIENCE)
     assert runner.returncode == 130
     # After ten seconds there are lines that tell the progress, too.
     sentence = "oodometer: interrupted; run the same command again to resume."
     assert error.splitlines()[-1] == sentence and "Traceback" not in error
+    assert workers and all(map(is_gone, workers))
+    assert FolderStore(folder / "oodometer-store").claims() == []
     assert not list(folder.glob("oodometer-store/unfinished/*"))
 
 

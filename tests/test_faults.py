@@ -289,20 +289,6 @@ def test_a_claim_that_was_lost_is_not_fought_for(whole, tmp_path, monkeypatch):
     assert torture.content(tmp_path) == expected
 
 
-def test_it_stops_tidily(tmp_path):
-    endless = torture.write_study(tmp_path, 2, ["energy"], epochs=10**7)
-    runner = torture.start(endless, tmp_path, workers=1)
-    until(FolderStore(tmp_path).claims)
-    workers = torture.workers_of(runner.pid)
-    runner.send_signal(signal.SIGINT)
-    said, _ = runner.communicate(timeout=torture.PATIENCE)
-    assert runner.returncode == 130, said
-    assert said.endswith("oodometer: interrupted; run the same command again to resume.\n")
-    assert "Traceback" not in said
-    assert workers and all(map(torture.is_gone, workers))
-    assert FolderStore(tmp_path).claims() == []
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_to_stop_become_exit_codes(number, capsys):
     before = signal.getsignal(number)
