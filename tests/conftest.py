@@ -11,6 +11,8 @@ from data_files import write_stripes
 from hypothesis import HealthCheck, settings
 
 import oodometer.builtin  # noqa: F401 - importing registers them
+from oodometer.engine.executors.pool import Pool
+from oodometer.engine.lead.tasks import warm_up
 from oodometer.lab.detector_models import MODELS
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS
@@ -59,3 +61,11 @@ def tiny_npz(tmp_path):
 def stripes(tmp_path_factory) -> str:
     """The path of the same data set, for tests that share more than it."""
     return write_stripes(tmp_path_factory.mktemp("data") / "stripes.npz")
+
+
+@pytest.fixture(scope="session")
+def two_workers() -> Iterator[Pool]:
+    """Two processes for all tests: to start one takes seconds; who is lost in one is replaced."""
+    workers = Pool(2, warm_up=warm_up)
+    yield workers
+    workers.close()

@@ -14,9 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from torture import is_gone, workers_of
 from typer.testing import CliRunner
 
 from oodometer.cli import app, lists, main
+from oodometer.engine.executors.in_process import InProcess
+from oodometer.engine.stores import FolderStore
 
 PATIENCE = 900.0  # seconds; only ever waited for if something is wrong
 STUDY = {
@@ -41,17 +44,34 @@ def folder(tiny_npz, tmp_path):
 
 
 @pytest.fixture
-def here(folder, monkeypatch, capsys):
-    """Run a command in this process, which starts faster; return its exit code and its errors."""
+def command(folder, monkeypatch, capsys):
+    """Run a command as `oodometer` does, but in this process, which has PyTorch already."""
     monkeypatch.chdir(folder)
 
-    def run(*arguments: str) -> tuple[int, str]:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["oodometer", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
-        return ended.value.code, capsys.readouterr().err
+        return subprocess.CompletedProcess(arguments, ended.value.code or 0, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def here(command):
+    """Run a command in this process; return its exit code and its errors."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = command(*arguments)
+        return done.returncode, done.stderr
+
+    return run
+
+
+@pytest.fixture
+def checked_here(monkeypatch):
+    """Let `check` run detectors in this process: not for those that end it, or never end."""
+    monkeypatch.setattr("oodometer.engine.executors.pool.Pool", lambda *_, **__: InProcess())
 
 
 @pytest.fixture
@@ -66,8 +86,8 @@ def refused(here):
     return run
 
 
-def test_a_study_from_file_to_report(folder):
-    dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
+def test_a_study_from_file_to_report(folder, command):
+    dry = command("run", "study.yaml", "--dry-run")
     assert dry.returncode == 0 and "2 training runs" in dry.stdout and "18 to do" in dry.stdout
     assert not (folder / "oodometer-store").exists(), "a dry run writes nothing"
     done = oodometer("run", "study.yaml", "--workers", 1, folder=folder)
@@ -77,9 +97,9 @@ def test_a_study_from_file_to_report(folder):
     to_do = re.findall(r"(\d+) to do, +0 in the store \((\w+)\)", dry.stdout)
     assert to_do == [("2", "models"), ("8", "outputs"), ("18", "scores")]
     assert "made: 2 models, 8 outputs, 18 scores\n" in done.stdout
-    status = oodometer("status", "oodometer-store", folder=folder).stdout
+    status = command("status", "oodometer-store").stdout
     assert "finished: train 2 of 2, extract 8 of 8, score 18 of 18" in status
-    told = json.loads(oodometer("status", "oodometer-store", "--json", folder=folder).stdout)
+    told = json.loads(command("status", "oodometer-store", "--json").stdout)
     assert told["studies"][0]["stages"]["score"] == {"done": 18, "wanted": 18}
     assert told["kinds"]["scores"]["count"] == 18 and not told["runners"] and not told["claims"]
     report = Path(done.stdout.strip().splitlines()[-1].removeprefix("report: "))
@@ -87,16 +107,17 @@ def test_a_study_from_file_to_report(folder):
     assert "<svg" in page and re.search(
         r"oodometer show [0-9a-f]{12} --store oodometer-store<", page
     )
-    dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
+    dry = command("run", "study.yaml", "--dry-run")
     assert dry.stdout.count(" 0 to do") == 3
-    again = oodometer("report", "oodometer-store", "--format", "md", "--out", "md", folder=folder)
+    again = command("report", "oodometer-store", "--format", "md", "--out", "md")
     assert again.returncode == 0 and "| detector |" in (folder / "md/report.md").read_text()
     # Only what changed is done again.
     (folder / "study.yaml").write_text(yaml.safe_dump(STUDY | {"ood": [*STUDY["ood"], "rotated"]}))
-    dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
+    dry = command("run", "study.yaml", "--dry-run")
     assert " 0 to do" in dry.stdout and "6 to do,     18 in the store" in dry.stdout
 
 
+@pytest.mark.usefixtures("checked_here")
 def test_bad_input_gets_one_sentence(refused):
     assert "Did you mean 'study.yaml'" in refused("run", "stduy.yaml")
     assert "Unknown study 'demmo'. Did you mean 'demo'" in refused("run", "demmo")
@@ -155,12 +176,15 @@ def test_ctrl_c_is_tidy(folder):
     while not list(folder.glob("oodometer-store/scores/*/*.json")):
         assert runner.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
+    workers = workers_of(runner.pid)
     os.killpg(runner.pid, signal.SIGINT)  # as a terminal does: to the runner and its workers
     _, error = runner.communicate(timeout=PATIENCE)
     assert runner.returncode == 130
     # After ten seconds there are lines that tell the progress, too.
     sentence = "oodometer: interrupted; run the same command again to resume."
     assert error.splitlines()[-1] == sentence and "Traceback" not in error
+    assert workers and all(map(is_gone, workers))
+    assert FolderStore(folder / "oodometer-store").claims() == []
     assert not list(folder.glob("oodometer-store/unfinished/*"))
 
 
@@ -193,7 +217,8 @@ def test_help_and_version():
     assert oodometer("--version").stdout.startswith("oodometer 0.")
 
 
-def test_check_tells_what_is_wrong(tmp_path, refused):
+@pytest.mark.usefixtures("checked_here")
+def test_check_tells_what_is_wrong(tmp_path, command, refused):
     (tmp_path / "mine.py").write_text(
         "import oodometer as om\n"
         '@om.detector(paper="Me 2026", needs={"logits"})\n'
@@ -201,15 +226,16 @@ def test_check_tells_what_is_wrong(tmp_path, refused):
         '    """The largest logit, with the wrong sign."""\n'
         "    return lambda test: test.logits.amax(1)\n"
     )
-    done = oodometer("check", "mine.py:upside_down", folder=tmp_path)
+    done = command("check", "mine.py:upside_down")
     assert done.returncode == 1 and "direction failed for upside_down" in done.stdout
-    good = oodometer("check", "max_logit")
+    good = command("check", "max_logit")
     assert good.returncode == 0 and "checks passed" in good.stdout
     assert "could not be imported" in refused("check", "nothing.here:mine")
     assert "none.py' does not exist" in refused("check", "none.py:mine")
 
 
-def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, refused):
+@pytest.mark.usefixtures("checked_here")
+def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, command):
     head = '@om.detector(paper="Me 2026b", needs={"%s"})\ndef %s(train):\n    """%s."""\n'
     (tmp_path / "several.py").write_text(
         "import oodometer as om\n"
@@ -224,7 +250,7 @@ def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, ref
         + head % ("logits", "of_scores", "Scores what it should be fitted on")
         + "    return -train.logits.amax(1)\n"
     )
-    done = oodometer("check", "several.py", folder=tmp_path)
+    done = command("check", "several.py")
     lines = done.stdout.splitlines()
     assert done.returncode == 1 and not done.stderr
     assert lines[0].startswith("several.py:of_inputs is not valid: Unknown need of detector")
@@ -240,11 +266,11 @@ def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, ref
         "'of_scores' returned a value of type Tensor when it was fitted: it must return a function"
         in line
     )
-    good = oodometer("check", "several.py:largest_logit", folder=tmp_path)
+    good = command("check", "several.py:largest_logit")
     assert (
         good.returncode == 0 and good.stdout == "several.py:largest_logit: 18 of 18 checks passed\n"
     )
-    done = oodometer("check", "several.py:of_inputs", folder=tmp_path)
+    done = command("check", "several.py:of_inputs")
     assert done.returncode == 2 and "Unknown need of detector 'of_inputs' 'inputs'." in done.stderr
 
 
@@ -269,8 +295,8 @@ def test_a_detector_that_ends_the_process_fails_alone(tmp_path):
 def test_a_check_that_never_ends_fails_alone_and_prints_no_controls(tmp_path):
     head = '@om.detector(paper="Me 2026", needs={"logits"})\ndef %s(train):\n    """%s."""\n'
     (tmp_path / "slow.py").write_text(
-        "import oodometer as om\n"
-        + head % ("never", "Never ends") + "    while True: pass\n"
+        "import time\nimport oodometer as om\n"
+        + head % ("never", "Never ends") + "    time.sleep(1e6)\n"
         + head % ("sane", "Minus the largest logit")
         + "    print('\\x1b[31mfitted\\u202e\\x07')\n"
         + "    return lambda test: -test.logits.amax(1)\n"
@@ -352,6 +378,7 @@ def test_brackets_in_names_are_no_markup(tmp_path, monkeypatch):
     assert answer.exit_code == 0 and f"{folder}/usps.npz" in answer.stdout
 
 
+@pytest.mark.usefixtures("checked_here")
 def test_messages_of_a_users_code_are_cleaned(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(
@@ -365,6 +392,7 @@ def test_messages_of_a_users_code_are_cleaned(tmp_path):
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", answer.output)
 
 
+@pytest.mark.usefixtures("checked_here")
 @pytest.mark.parametrize(
     ("detector", "sentence"),
     [

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_studies import DETECTORS, make_study, payloads, run_here, run_inside
+from typer.testing import CliRunner
 
 from oodometer.calls import setting_text
-from oodometer.engine.executors.pool import Pool
+from oodometer.cli import app
 from oodometer.engine.lead import collect as collecting
 from oodometer.engine.lead.reported import report_content
 from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
-from oodometer.engine.lead.tasks import warm_up
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.find import find_artefacts
 from oodometer.engine.upkeep.watch import Progress
@@ -381,14 +378,6 @@ def test_a_lost_checkpoint_is_made_again(tiny_npz, store, epochs_run):
     assert epochs_run.trained == 5
 
 
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Pool]:
-    """Processes that several tests share: to start one takes seconds."""
-    workers = Pool(2, warm_up=warm_up)
-    yield workers
-    workers.close()
-
-
 def test_workers_share_a_training(tiny_npz, two_workers, tmp_path):
     study = epochs_study(tiny_npz(), 2, "best", "last")
     here, pool = FolderStore(tmp_path / "here"), FolderStore(tmp_path / "pool")
@@ -487,15 +476,6 @@ def write_own(folder: Path, body: str, extra: str = "") -> str:
         f"    return lambda test: {body}\n"
     )
     return f"{folder}/own_detectors.py:own"
-
-
-def run_cli(
-    study: Study, store: Path, folder: Path, *options: str
-) -> subprocess.CompletedProcess[str]:
-    path = folder / "study.yaml"
-    path.write_text(json.dumps(study.model_dump(mode="json")))
-    command = [sys.executable, "-m", "oodometer", "run", str(path), "--store", str(store), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900)
 
 
 def test_a_changed_helper_is_a_changed_detector(tmp_path, monkeypatch):
@@ -642,8 +622,11 @@ def test_a_library_that_only_an_own_detector_imports_is_in_its_key(tmp_path, upg
 def test_a_detector_that_exits_costs_only_itself(tiny_npz, tmp_path):
     name = write_own(tmp_path, "sys.exit(3)", "import sys")
     study = make_study(tiny_npz(), detectors=["energy", name])
-    done = run_cli(study, tmp_path / "store", tmp_path, "--workers", "1")
-    assert done.returncode == 3, done.stderr
+    path = tmp_path / "study.yaml"
+    path.write_text(json.dumps(study.model_dump(mode="json")))
+    words = ("run", path, "--store", tmp_path / "store", "--workers", 1)
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 3, done.stderr
     assert "failed: 2" in done.stdout and "2 parts missing" in done.stdout
     assert "SystemExit: 3" in done.stdout, "a failure is never hidden"
 

@@ -13,6 +13,7 @@ import torch
 from oodometer.errors import UserError
 from oodometer.needs import in_text, parse_needs
 from oodometer.outputs import Head, Outputs
+from oodometer.outputs.refusal import Refusal
 
 
 def test_consistent_outputs_are_accepted(outputs):
@@ -166,3 +167,13 @@ def test_numbers_that_came_through_a_narrower_type_are_no_wrong_features(kind):
     assert torch.equal(made.logits, logits.to(wide))
     with pytest.raises(UserError, match="logits differ from head"):
         Outputs(logits.to(wide), features.to(wide).relu(), head=head)
+
+
+def test_copies_are_not_checked_again(outputs, monkeypatch):
+    """Of what a user's detector reads, each fit and each score makes one."""
+    monkeypatch.setattr(Outputs, "__post_init__", lambda self: pytest.fail("checked again"))
+    own = outputs.refusing({"labels": Refusal("for no reason")}).copy()
+    assert own.refused["labels"].reason == "for no reason"
+    for name, tensor in own.tensors().items():
+        assert torch.equal(tensor, outputs.tensors()[name])
+        assert tensor.data_ptr() != outputs.tensors()[name].data_ptr()

@@ -8,6 +8,7 @@ import scipy.stats
 from scipy.optimize import minimize_scalar
 from scipy.special import stdtrit
 
+from oodometer.stats import sharing
 from oodometer.stats.leaderboard import from_values, leaderboard
 from oodometer.stats.pairwise import declared_growth, shared_over_runs
 from oodometer.stats.sharing import (
@@ -200,3 +201,11 @@ def test_only_the_pairs_of_a_declared_detector_are_judged_with_its_own(rng):
     assert plain.order == ours.order and ours.declared == plain.order.index(2)
     own = leaderboard(with_row, declared=2)  # twice changes nothing
     assert [one[:4] for one in own.ours] == [one[:4] for one in ours.ours]
+
+
+def test_how_many_priors_are_fitted_at_once_changes_no_byte(rng, monkeypatch):
+    values = rng.normal(size=(2, 7, 4))
+    once = shared_variances(pair_variances(values), 3.0, np.full(2, 5.0))
+    monkeypatch.setattr(sharing, "_TOGETHER", 1)
+    again = shared_variances(pair_variances(values), 3.0, np.full(2, 5.0))
+    assert all(np.array_equal(one, other) for one, other in zip(once, again, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -54,6 +54,18 @@ def check(
         raise typer.Exit(1)
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    """What the checks of a detector found: all that is printed, without a class that loads PyTorch.
+
+    The process that prints needs neither it nor the two seconds that it takes to load.
+    """
+
+    failures: list[str]
+    passed: int
+    checks: int
+
+
 class _Trials:
     """Runs a stranger's code in another process, which is ended if it gets no further."""
 
@@ -76,7 +88,7 @@ class _Trials:
             raise UserError(ended.value)
         return cast("list[tuple[str, str]]", ended.value)
 
-    def results(self, name: str) -> list[CheckResult] | str:
+    def verdict(self, name: str) -> _Verdict | str:
         """What the checks of a detector found, or why they came to no end."""
         from oodometer.engine.executors import Task
 
@@ -86,7 +98,7 @@ class _Trials:
             return f"check {number} ({step}) took more than {self.limit} s (--time-limit)"
         if ended.lost or ended.error:
             return f"the process ended ({ended.lost})" if ended.lost else ended.error
-        return cast("list[CheckResult]", ended.value)
+        return cast("_Verdict", ended.value)
 
     def _run(self, task: Task) -> Ended | None:
         """Wait until a task ends; give it up, and return None, if a step exceeds the limit.
@@ -110,15 +122,14 @@ def _report(name: str, wrong: str, trials: _Trials) -> bool:
     if wrong:
         say(f"{name} is not valid: {wrong}")
         return False
-    results = trials.results(name)
-    if isinstance(results, str):
-        say(f"{name} failed: {results}")
+    verdict = trials.verdict(name)
+    if isinstance(verdict, str):
+        say(f"{name} failed: {verdict}")
         return False
-    failed = [result for result in results if result.outcome == "failed"]
-    for line in _failures(failed):
+    for line in verdict.failures:
         say(line)
-    say(f"{name}: {len(results) - len(failed)} of {len(results)} checks passed")
-    return not failed
+    say(f"{name}: {verdict.passed} of {verdict.checks} checks passed")
+    return verdict.passed == verdict.checks
 
 
 def _failures(failed: list[CheckResult]) -> list[str]:
@@ -179,7 +190,7 @@ def _named(detector: str) -> list[tuple[str, str]] | str:
     return [(detector, "")]
 
 
-def _checked(name: str, doing: Path) -> list[CheckResult]:
+def _checked(name: str, doing: Path) -> _Verdict:
     from oodometer.testing import check_detector
 
     number = 0
@@ -189,4 +200,6 @@ def _checked(name: str, doing: Path) -> list[CheckResult]:
         number += 1
         doing.write_text(f"{number} {step}", encoding="utf-8")
 
-    return check_detector(name, begin=begin)
+    results = check_detector(name, begin=begin)
+    failed = [result for result in results if result.outcome == "failed"]
+    return _Verdict(_failures(failed), len(results) - len(failed), len(results))

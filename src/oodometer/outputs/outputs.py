@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
 import torch
@@ -251,23 +250,30 @@ class Outputs:
         return self._arrays() | parts
 
     def copy(self) -> Outputs:
-        """Return the same outputs with tensors of their own."""
+        """Return the same outputs with tensors of their own, without a new check."""
         own = {name: tensor.clone() for name, tensor in self.tensors().items()}
-        return Outputs(
-            own.get("logits"),
-            own.get("features"),
-            own.get("labels"),
-            None if self.head is None else Head(own["head.weight"], own["head.bias"]),
-            {name: own[_called("layers", name)] for name in self.layers},
-            {name: own[_called("probes", name)] for name in self.probes},
-            self.refused,
-            {need: own[_called("answers", need)] for need in self.answers},
+        head = None if self.head is None else Head(own["head.weight"], own["head.bias"])
+        layers = {name: own[_called("layers", name)] for name in self.layers}
+        probes = {name: own[_called("probes", name)] for name in self.probes}
+        answers = {need: own[_called("answers", need)] for need in self.answers}
+        return self._with(
+            **{name: own.get(name) for name in ("logits", "features", "labels")},
+            head=head,
+            layers=MappingProxyType(layers),
+            probes=MappingProxyType(probes),
+            answers=MappingProxyType(answers),
         )
 
     def refusing(self, refused: Mapping[str, Refusal]) -> Outputs:
         """Return the same outputs with more reasons for what they lack, without a new check."""
-        same = copy(self)
-        object.__setattr__(same, "refused", {**refused, **self.refused})
+        return self._with(refused={**refused, **self.refused})
+
+    def _with(self, **changes: object) -> Outputs:
+        """Return these outputs with parts that are known to fit: what was checked stays checked."""
+        same = object.__new__(Outputs)
+        kept = {each.name: getattr(self, each.name) for each in fields(Outputs)}
+        for name, value in (kept | changes | {"_shared": {}}).items():
+            object.__setattr__(same, name, value)
         return same
 
     def only(self, needs: Iterable[Need], reader: str, outliers: str = "") -> View:

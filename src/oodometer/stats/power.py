@@ -141,7 +141,7 @@ def _standardised_interval(
     ends = []
     for chance in (1.0 - tail, tail):
         low, high = -2.0 * observed - 40.0, 2.0 * observed + 40.0
-        for _ in range(80):
+        for _ in range(50):  # to the last digits
             middle = 0.5 * (low + high)
             # The larger the noncentrality, the less likely is a value below the observed.
             if float(nctdtr(size - 1.0 + prior, middle, observed)) > chance:

@@ -29,6 +29,7 @@ PRIORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 50.0, 1e4)  # d0 t
 STEPS = 30
 ROW_POWER = 0.85
 CAUTION = 0.75  # from Satterthwaite's degrees of freedom to Cochran's
+_TOGETHER = 20_000  # numbers of all priors that are fitted at once: more leave the cache
 LEAST = 1e-3  # of the usual variance: below, a variance says no more
 
 
@@ -169,17 +170,26 @@ def _fit(variances: Floats, df: Floats, log_scales: Floats) -> tuple[Floats, Flo
     v / s0 is F-distributed with df and d0 degrees of freedom. The best s0 is the mean of v weighted
     by 1 / (d0 s0 + df v). What does not depend on d0 and the scale is left out.
     """
-    likelihoods, usual = [], []
-    least = 1e-30 * variances.max(axis=-1) + 1e-300
-    for prior in PRIORS:
-        middle = np.maximum(variances.mean(axis=-1), least)
-        for _ in range(STEPS):
-            weights = 1.0 / (prior * middle[..., None] + df * variances)
-            middle = (weights * variances).sum(axis=-1) / weights.sum(axis=-1)
-            middle = np.maximum(middle, least)
-        usual.append(np.log(middle))
-        ratios = df * variances / (prior * middle[..., None])
-        terms = gammaln(0.5 * (prior + df)) - gammaln(0.5 * prior) - 0.5 * df * np.log(prior)
-        terms = terms - 0.5 * df * (np.log(middle)[..., None] + log_scales)
-        likelihoods.append((terms - 0.5 * (prior + df) * np.log1p(ratios)).sum(axis=-1))
-    return np.stack(likelihoods, axis=-1), np.stack(usual, axis=-1)
+    parts = min(len(PRIORS), 1 + len(PRIORS) * variances.size // _TOGETHER)
+    found = [_fit_of(priors, variances, df, log_scales) for priors in np.array_split(PRIORS, parts)]
+    likelihoods, usual = zip(*found, strict=True)
+    return np.concatenate(likelihoods, axis=-1), np.concatenate(usual, axis=-1)
+
+
+def _fit_of(
+    priors: Floats, variances: Floats, df: Floats, log_scales: Floats
+) -> tuple[Floats, Floats]:
+    """The fit of these d0, all at once: one after the other, most time goes into small calls."""
+    least = (1e-30 * variances.max(axis=-1) + 1e-300)[..., None]
+    values, freedom = variances[..., None, :], df[..., None, :]  # (..., priors, pairs)
+    weighted = np.ascontiguousarray(freedom * values)  # sums depend on the order in memory
+    middle = np.maximum(variances.mean(axis=-1)[..., None], least) + np.zeros(priors.size)
+    for _ in range(STEPS):
+        weights = 1.0 / ((priors * middle)[..., None] + weighted)
+        middle = (weights * values).sum(axis=-1) / weights.sum(axis=-1)
+        middle = np.maximum(middle, least)
+    usual, prior = np.log(middle), priors[:, None]
+    terms = gammaln(0.5 * (prior + freedom)) - gammaln(0.5 * prior) - 0.5 * freedom * np.log(prior)
+    terms = terms - 0.5 * freedom * (usual[..., None] + log_scales[..., None, :])
+    ratios = weighted / (priors * middle)[..., None]
+    return (terms - 0.5 * (prior + freedom) * np.log1p(ratios)).sum(axis=-1), usual

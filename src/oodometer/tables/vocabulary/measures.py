@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from oodometer.factors import plain
@@ -224,7 +225,12 @@ def metric_named(title: str) -> str | None:
     >>> metric_named("TestAccuracy"), metric_named("balanced_acc"), metric_named("DICE")
     ('accuracy', 'balanced accuracy', None)
     """
-    if len(title) > _LONGEST or _BEST_SHARE.search(title) or _COMBINED.search(title):
+    return None if len(title) > _LONGEST else _metric_of(title)
+
+
+@lru_cache(maxsize=2**14)  # titles and parts of them come again: 130 times per table
+def _metric_of(title: str) -> str | None:
+    if _BEST_SHARE.search(title) or _COMBINED.search(title):
         return None
     if _PER_UNIT.search(title):
         return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None
