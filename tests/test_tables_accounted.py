@@ -3,8 +3,10 @@
 import json
 from itertools import product
 
+import pandas as pd
 import pytest
 
+from oodometer import analyze
 from oodometer.errors import UserError
 from oodometer.tables import read_results
 
@@ -178,3 +180,21 @@ def test_forms_of_a_metric_in_titles_are_not_compared_unasked(tmp_path):
     text = "\n".join(["dataset,seed,raw_auc_all,raw_auc_test,conformal_auc", *lines])
     with pytest.raises(UserError, match=r"Do the titles of columns \(raw"):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize(("other", "asked"), [(0.78, True), (0.48, False)])
+def test_forms_with_unknown_words_are_asked_about_if_the_answer_depends_on_them(other, asked):
+    """Skeleton and directed F1 may be two data sets; where both have one leader, a note says so."""
+    first, second = {"PC": 0.71, "GES": 0.65, "NOTEARS": 0.55}, {"PC": 0.52, "GES": other,
+                                                                 "NOTEARS": 0.41}  # fmt: skip
+    frame = pd.DataFrame([
+        {"method": m, "seed": s, "Skeleton F1": first[m] + 0.01 * s, "Directed F1": second[m] - 0.01 * s}
+        for m in first for s in range(3)
+    ])  # fmt: skip
+    if asked:
+        with pytest.raises(UserError, match=r"may be forms of F1.*F1=Skeleton F1.*id=\*"):
+            analyze(frame)
+        frame = frame.rename(columns={"Skeleton F1": "wine F1", "Directed F1": "glass F1"})
+        assert "forms of" not in str(analyze(frame)[0].reading)
+    else:
+        assert "read as data sets, not as forms of F1" in str(analyze(frame)[0].reading)

@@ -76,6 +76,24 @@ def _settled(reading: Reading) -> Reading:
     return replace(reading, notes=(*reading.notes, *notes))
 
 
+def _of_sets(reading: Reading) -> Reading:
+    """Ask whether titles name data sets, if a lead is decided that not every one of them shows.
+
+    If nothing is decided, or the same detector leads on each, a note says how they were read.
+    """
+    if not reading.doubt:
+        return reading
+    main = reading.results[0]
+    sets = "id" if len(main.frame["id"].unique()) > 1 else "ood"
+    means = main.frame.pivot_table("value", sets, "detector", "mean", sort=False)
+    leaders = (means if main.higher_is_better else -means).idxmax(axis="columns")
+    if len(set(leaders)) > 1 and _decides(main):
+        raise UserError(reading.doubt)
+    shown = listed([shortened(str(name)) for name in means.index])
+    note = f"{shown} are read as data sets, not as forms of {main.metric}"
+    return replace(reading, notes=(note, *reading.notes))
+
+
 def _decides(results: Results) -> bool:
     """Whether a table decides something about who leads."""
     measured = Measured(over_separate_repeats(results), {results.metric: results}, "")
@@ -94,7 +112,7 @@ def findings_of(
 ) -> list[Finding]:
     """Apply every protocol that a results table allows; those that it does not say why."""
     rng = np.random.default_rng(0) if rng is None else rng
-    reading = _settled(reading)
+    reading = _of_sets(_settled(reading))
     whole = reading.results[0]
     main = over_separate_repeats(whole)
     if ours and ours not in main.detectors:

@@ -32,13 +32,13 @@ from oodometer.tables.frames.unfolding import unfolded
 from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
     require_alike,
-    require_one_form,
     settle_digits,
     settle_overall,
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.evidence import require_evidence
+from oodometer.tables.guessing.forms import doubted_forms, require_one_form
 from oodometer.tables.guessing.quantities import require_known_metrics, require_one_unit
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
@@ -85,6 +85,7 @@ class Reading:
     found: tuple[Found, ...] = ()  # the tables of the files, and which of them were read
     # Factors that are assumed to be conditions -> what to ask if the answer depends on it.
     assumed: Mapping[str, str] = field(default_factory=dict)
+    doubt: str = ""  # what to ask if the answer depends on titles being names of data sets
 
 
 def read_results(
@@ -169,6 +170,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
         tuple(dict.fromkeys(notes)),
         table.found,
         assumed_kinds(measured.long, roles),
+        doubted_forms(roles),
     )
 
 

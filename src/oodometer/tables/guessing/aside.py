@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oodometer.factors import plain
-from oodometer.tables.cells import is_gap, numeric_share
+from oodometer.factors import plain, words_of
+from oodometer.tables.cells import interval_of, is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.gains import holds_differences
-from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
 from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
 from oodometer.tables.vocabulary.costs import are_costs
 from oodometer.tables.vocabulary.measures import metric_named
@@ -25,7 +24,9 @@ from oodometer.tables.vocabulary.others import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_SAMPLES = "number of samples"  # why a column is not used
+_INTERVALS = "intervals of results"  # why a column is not used
+_OF_INTERVALS = frozenset({"ci", "cis", "interval", "intervals", "confint", "bounds"})  # in titles
+_SAMPLES = "number of samples"
 COSTS = "what it costs"
 _LOOKED_AT = 100  # lines whose names are taken apart
 _MADE_OF = 0.7  # of the letters of a name that other columns of its line must tell
@@ -55,8 +56,8 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = "found in each run"
         elif _holds_costs(frame, column):
             roles.ignored[column] = COSTS
-        elif are_intervals(frame, column):
-            roles.ignored[column] = INTERVALS
+        elif _are_intervals(frame, column):
+            roles.ignored[column] = _INTERVALS
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
             texts.tolist()
         ):
@@ -121,3 +122,30 @@ def without_sample_counts(frame: pd.DataFrame, columns: list[str], roles: Roles)
     counts = [c for c in columns if plain(c) in ("n", "nsamples", "numsamples") and named]
     roles.ignored |= dict.fromkeys(counts, _SAMPLES)
     return [column for column in columns if column not in counts]
+
+
+def _are_intervals(frame: pd.DataFrame, column: str) -> bool:
+    """Whether cells are intervals that the title calls so, or that hold the results of their lines.
+
+    Bins such as [0, 10) and [10, 20), which lines are sorted into, are not.
+    """
+    filled = [text for text in frame[column] if not is_gap(text)]
+    if not filled or any(interval_of(text) is None for text in filled):
+        return False
+    words = words_of(column)
+    return bool(words & _OF_INTERVALS) or any(
+        _hold(frame[column], frame[other])
+        for other in map(str, frame.columns)
+        if other != column and numeric_share(frame[other]) > 0.5
+    )
+
+
+def _hold(intervals: pd.Series[str], results: pd.Series[str]) -> bool:
+    """Whether each interval holds the number beside it, and no two lines share one."""
+    pairs = [
+        (bounds, cell.value)
+        for text, result in zip(intervals, results, strict=True)
+        if (bounds := interval_of(text)) and (cell := read_cell(result))
+    ]
+    inside = [low <= value <= high for (low, high), value in pairs]
+    return len(pairs) > 1 and all(inside) and 2 * len({b for b, _ in pairs}) > len(pairs)
