@@ -200,3 +200,28 @@ def test_only_the_pairs_of_a_declared_detector_are_judged_with_its_own(rng):
     assert plain.order == ours.order and ours.declared == plain.order.index(2)
     own = leaderboard(with_row, declared=2)  # twice changes nothing
     assert [one[:4] for one in own.ours] == [one[:4] for one in ours.ours]
+
+
+@pytest.mark.parametrize("factor", [8.0, 16.0])
+def test_a_detector_that_varies_far_more_borrows_no_degrees_of_freedom(rng, factor):
+    """What is usual tells nothing of it: with all of them, 90% of intervals cover."""
+    values = rng.normal(size=(2000, 18, 3))
+    values[:, 17] *= factor
+    shared = shared_over_runs(values, UNBOUNDED)
+    gaps = np.abs(values[:, 0].mean(axis=-1) - values[:, 17].mean(axis=-1))
+    df = shared.df[:, 0, 17]
+    growth = declared_growth(df, shared.declared_df[:, 0, 17])
+    error = np.sqrt(shared.variance[:, 0, 17] / 3) * growth
+    assert 0.92 < float((gaps <= -stdtrit(df, 0.025) * error).mean()) < 0.96
+
+
+def test_variances_on_the_diagonal_say_nothing(rng):
+    """Those of summaries have twice each detector's own there, those of runs nothing."""
+    variances = pair_variances(rng.normal(size=(6, 4)))
+    filled = variances + np.diag(np.arange(1.0, 7.0))
+    apart = ~np.eye(6, dtype=bool)
+    for one, other in zip(
+        *(shared_variances(v, 3.0, 5.0) for v in (variances, filled)), strict=True
+    ):
+        if np.ndim(one):
+            np.testing.assert_allclose(np.asarray(one)[apart], np.asarray(other)[apart])

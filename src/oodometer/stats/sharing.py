@@ -131,9 +131,9 @@ def shared_variances(
 def _row_variances(variances: Floats) -> Floats:
     """Variances u (..., k) of detectors: u_i = (sum_j v_ij - sum u) / (k - 2), as v = u_i + u_j."""
     count = variances.shape[-1]
-    sums = variances.sum(axis=-1)
+    sums = variances.sum(axis=-1) - np.diagonal(variances, axis1=-2, axis2=-1)
     total = sums.sum(axis=-1, keepdims=True) / (2.0 * (count - 1))
-    return np.maximum((sums - total) / (count - 2), LEAST * total / count + 1e-300)
+    return np.asarray(np.maximum((sums - total) / (count - 2), LEAST * total / count + 1e-300))
 
 
 def _lent(variances: Floats, df: Floats, prior: Floats) -> Floats:
