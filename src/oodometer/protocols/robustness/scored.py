@@ -199,10 +199,11 @@ class ScoredMetric:
         )
 
     def _scaled(self, deviations: Floats, mixed: Moments) -> Floats:
-        """Deviations in the unit of the score: relative to a gain, times a loss."""
-        return np.asarray(
-            deviations * mixed.mean ** (-1.0 if self.results.higher_is_better else 1.0)
-        )
+        """Deviations in the unit of the score: relative to a gain, times a loss; or none."""
+        if not mixed.mean > 0.0:
+            return np.empty(0)
+        power = -1.0 if self.results.higher_is_better else 1.0
+        return np.asarray(deviations * mixed.mean**power)
 
     def _blocked(self, detector: str) -> Score:
         """Score of the mean and the variance over levels within data sets, which weigh the same."""
@@ -309,7 +310,9 @@ class ScoredMetric:
 
 
 def _mean_deviations(units: Sequence[tuple[str, ...]], scores: Sequence[Score]) -> Floats:
-    """Deviations of each unit, as a mean over the scores that it is in."""
+    """Deviations of each unit, as a mean over the scores that it is in; none if one has none."""
+    if not all(score.deviations.size for score in scores):
+        return np.empty(0)
     found: dict[tuple[str, ...], list[float]] = {}
     for score in scores:
         for unit, value in zip(score.units, score.deviations.tolist(), strict=True):
