@@ -89,6 +89,29 @@ def unequal(
     return pd.concat(parts, ignore_index=True)
 
 
+NOISES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Floats]] = {
+    "fails": lambda rng, shape: rng.normal(size=shape) - 60.0 * (rng.random(shape) < 0.1),
+    "skewed": lambda rng, shape: 1.0 - rng.exponential(size=shape),
+    "t": lambda rng, shape: rng.standard_t(3, size=shape),
+}
+
+
+def noisy(
+    rng: np.random.Generator, noise: str, detectors: int, seeds: int, optimizers: int = 0
+) -> pd.DataFrame:
+    """Runs of which one in ten fails, of each detector by itself, or that are skewed or far off."""
+    shape = (detectors, 1, seeds)
+    if not optimizers:
+        return long(0.85 + 0.005 * NOISES[noise](rng, shape))
+    parts = [
+        long(0.85 + 0.01 * number + 0.005 * NOISES[noise](rng, shape)).assign(
+            optimizer=f"opt-{number}"
+        )
+        for number in range(optimizers)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
 def single(rng: np.random.Generator, detectors: int, sets: int) -> pd.DataFrame:
     """One run."""
     return long(values(rng, (detectors, sets, 1))).drop(columns="seed")
@@ -127,6 +150,16 @@ WORLDS: dict[str, Callable[[np.random.Generator], pd.DataFrame]] = {
     "seeds alike on all sets, 2 detectors, 5 sets, 3 seeds": lambda rng: long(
         values(rng, (2, 5, 3), alike=2.0)
     ),
+    "1 of 10 runs fails, 3 detectors, 10 seeds": lambda rng: noisy(rng, "fails", 3, 10),
+    "1 of 10 runs fails, 4 detectors, 5 seeds": lambda rng: noisy(rng, "fails", 4, 5),
+    "1 of 10 runs fails, 2 detectors, 2 optimizers, 10 seeds": lambda rng: noisy(
+        rng, "fails", 2, 10, 2
+    ),
+    "skewed (exponential), 2 detectors, 10 seeds": lambda rng: noisy(rng, "skewed", 2, 10),
+    "skewed (exponential), 2 detectors, 3 optimizers, 10 seeds": lambda rng: noisy(
+        rng, "skewed", 2, 10, 3
+    ),
+    "heavy tails (t, 3 df), 2 detectors, 10 seeds": lambda rng: noisy(rng, "t", 2, 10),
 }
 
 

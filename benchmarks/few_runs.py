@@ -209,6 +209,17 @@ def _betas(rng: np.random.Generator, shape: Shape) -> World:
     return World(rng.beta(0.95 * total, 0.05 * total, size=shape), 0.95, 0.03, UNIT)
 
 
+def _another_varies(factor: float) -> Make:
+    """One that is not declared varies more than all others."""
+
+    def make(rng: np.random.Generator, shape: Shape) -> World:
+        values = rng.normal(size=shape)
+        values[:, -1] *= factor
+        return World(values)
+
+    return make
+
+
 # Constants of `sharing` were chosen by what they do in WORLDS; these were simulated afterwards.
 AFTERWARDS: dict[str, Make] = {
     "a fifth of the detectors: four times the SD": _some_vary,
@@ -229,6 +240,16 @@ AFTERWARDS: dict[str, Make] = {
     ),
     "AUROC 0.95, variances differ tenfold": _betas,
     "AUROC 0.9, SD differ twelvefold, skewed": _skewed_areas,
+    "another detector: eight times the SD": _another_varies(8.0),
+    "another detector: sixteen times": _another_varies(16.0),
+}
+BOARDS = {
+    **{name: WORLDS[name] for name in ("equal standard deviations (SD)", "SD differ by e^0.5")},
+    **{
+        f"another detector: {factor:.0f} times the SD": _another_varies(factor)
+        for factor in (4.0, 8.0, 16.0)
+    },
+    "skewed to the left, SD differ by e": _skewed(1.0),
 }
 
 
@@ -286,6 +307,24 @@ def leaderboards(simulations: int) -> None:
     for worlds in (WORLDS, AFTERWARDS):
         declared(worlds, simulations)
     called_behind(simulations // 4)
+    whole_boards(simulations // 2)
+
+
+def whole_boards(simulations: int) -> None:
+    """Print how often any two of equal detectors are told apart, by all rules of a leaderboard."""
+    print("\n| world | detectors, runs | one is declared | none is |")
+    print("|---|---|---|---|")
+    for name, make in BOARDS.items():
+        for detectors, runs in ((3, 3), (6, 10), (18, 3)):
+            tables = make(np.random.default_rng(17), (simulations, detectors, runs)).values
+            wrong = [0, 0]
+            for pairwise in map(from_values, tables):
+                for place, declared in enumerate((0, None)):
+                    board = leaderboard(pairwise, declared=declared)
+                    told = any(found.p_value < 0.05 for found in board.ours)
+                    wrong[place] += told or bool(board.separated.any())
+            shares = " | ".join(f"{100.0 * own / simulations:.1f}" for own in wrong)
+            print(f"| {name} | {detectors}, {runs} | {shares} |", flush=True)
 
 
 def declared(worlds: dict[str, Make], simulations: int) -> None:

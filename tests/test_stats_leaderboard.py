@@ -311,3 +311,29 @@ def test_two_that_agree_in_every_case_differ_by_nothing():
         assert first[:3] == second[:3] == (0.0, 0.0, 0.0)
         constant = np.array([[0.9] * 4, [0.9] * 4, [0.8, 0.81, 0.8, 0.81]]) + 1e-3 * rng.random()
         assert leaderboard(from_values(constant)).behind[0][:3] == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("error", "differs"), [(0.4, True), (0.6, False)])
+def test_the_others_are_told_apart_only_if_the_declared_one_differs_from_somebody(error, differs):
+    """If it equals all, all are equal: two families of tests would err more often than one."""
+    errors = np.where(np.eye(3, dtype=bool), 0.0, error)
+    pairwise = Pairwise(
+        np.array([0.0, 1.0, -1.0]), errors, np.full((3, 3), math.inf), "", lambda level: (None,) * 3
+    )
+    assert leaderboard(pairwise).separated.any()
+    board = leaderboard(pairwise, declared=0)
+    assert board.separated.any() == differs
+    assert any(found.p_value < 0.05 for found in board.ours) == differs
+
+
+def test_three_detectors_are_declared_as_by_holm():
+    """Nothing is shared between three, and the winner adds no error to comparisons."""
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        values = rng.normal(size=(3, 4)) + rng.choice([0.0, 3.0], size=(3, 1))
+        board = leaderboard(from_values(values), declared=0)
+        p = [scipy.stats.ttest_rel(values[0], values[row]).pvalue for row in (1, 2)]
+        sure = {row for row, own in zip(board.order, board.ours, strict=True) if own.p_value < 0.05}
+        adjusted = (max(min(p) * 2, own if own > min(p) else min(p) * 2) for own in p)
+        holm = {row for row, own in zip((1, 2), adjusted, strict=True) if own < 0.05}
+        assert sure <= holm

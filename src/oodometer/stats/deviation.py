@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, gammaincinv, logit, stdtrit
+from scipy.special import expit, gammaincinv, logit, stdtr, stdtrit
 
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
@@ -60,3 +60,28 @@ def deviation_interval(
     if values.min() >= 0.0 and values.max() <= 1.0:
         high = min(high, max(value, 0.5))  # shares deviate by no more
     return Estimate(value, min(value, other) * float(np.exp(-np.hypot(shrink, pull))), high)
+
+
+def deviations_p_value(one: Floats, other: Floats, groups: NDArray[np.int64], cases: int) -> float:
+    """Whether paired values deviate as far from the medians of their groups (Brown & Forsythe).
+
+    Student's paired test of absolute deviations, of which `cases` are independent. Variances of few
+    runs that are skewed, or of which some fail, look far more certain than they are; this test
+    errs in at most 5% of such worlds with 3 to 10 runs, and with 3 it finds nothing.
+
+    >>> rng, group = np.random.default_rng(0), np.zeros(10, dtype=np.int64)
+    >>> bool(deviations_p_value(5.0 * rng.normal(size=10), rng.normal(size=10), group, 10) < 0.05)
+    True
+    """
+    if cases < 2:
+        return 1.0
+    apart = deviations(one, groups) - deviations(other, groups)
+    error = float(apart.std(ddof=1)) / cases**0.5
+    value = abs(float(apart.mean()))
+    return 2.0 * float(stdtr(cases - 1.0, -value / error)) if error > 0.0 else 1.0
+
+
+def deviations(values: Floats, groups: NDArray[np.int64]) -> Floats:
+    """Absolute deviations from the median of each value's group."""
+    medians = {group: float(np.median(values[groups == group])) for group in np.unique(groups)}
+    return np.asarray(np.abs(values - np.array([medians[group] for group in groups])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,10 +16,12 @@ from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import welch_freedom
 from oodometer.stats.comparison import Difference
+from oodometer.stats.unpaired import Stratum, stratified_difference
 
 # Of the degrees of freedom of a ratio. Units tell less of how far a spread carries than of a mean:
 # with all of them, 6% to 8% of simulated pages about 4 or 8 equal detectors tell some apart.
 SHARE = 0.75
+LARGEST_LOG = 700.0  # beyond, a ratio overflows
 
 
 class Jackknife(NamedTuple):
@@ -62,6 +64,7 @@ class PositiveStatistic:
     logs: Floats  # logarithm of the statistic without each unit
     strata: NDArray[np.intp]  # how many units there are in each stratum
     largest: float = math.inf  # the statistic cannot be larger
+    deviations: Floats = field(default_factory=lambda: np.empty(0))  # of each unit, if it has any
 
     @property
     def varies(self) -> bool:
@@ -81,7 +84,10 @@ class PositiveStatistic:
         return Estimate(
             self.value,
             min(self.value, self.value * math.exp(-bias - reach)),
-            max(self.value, min(self.largest, self.value * math.exp(min(-bias + reach, 700.0)))),
+            max(
+                self.value,
+                min(self.largest, self.value * math.exp(min(-bias + reach, LARGEST_LOG))),
+            ),
         )
 
 
@@ -89,7 +95,9 @@ def ratio(one: PositiveStatistic, other: PositiveStatistic, level: float) -> Dif
     """How many times the one statistic is the other, with interval and p-value.
 
     Paired where both leave out the same units, otherwise as independent. Where nothing varies, the
-    interval is everything.
+    interval is everything. Statistics of spread, with `deviations` of their units from the middle,
+    must differ by these, too, in the same direction: units that are skewed, or of which one in ten
+    fails, show too little of how far a spread carries.
     """
     if not (one.varies and other.varies):
         return Difference(1.0 if one.value == other.value else math.nan, 0.0, math.inf, 1.0)
@@ -109,11 +117,29 @@ def ratio(one: PositiveStatistic, other: PositiveStatistic, level: float) -> Dif
         p_value = 2.0 ** (1.0 - one.logs.size)
         if error > 1e-9:
             p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
+        by_deviations = _deviations_p_value(one, other, difference)
+        if by_deviations > p_value:  # the interval is as wide as says the same
+            p_value = by_deviations
+            needed = float(stdtrit(freedom, 1.0 - 0.5 * p_value))
+            error = abs(difference) / needed if needed > 0.0 else math.inf
     reach = float(stdtrit(freedom, 0.5 + 0.5 * level)) * error
     return Difference(
         math.exp(difference),
         math.exp(difference - reach),
-        math.exp(difference + reach),
+        math.exp(min(difference + reach, LARGEST_LOG)),
         p_value,
         lambda other_level: ratio(one, other, other_level)[1:3],
     )
+
+
+def _deviations_p_value(one: PositiveStatistic, other: PositiveStatistic, sign: float) -> float:
+    """Whether units of the one deviate farther, or less far: Student's test within strata."""
+    if not (one.deviations.size and other.deviations.size):
+        return 0.0
+    parts = [np.split(own.deviations, np.cumsum(own.strata)[:-1]) for own in (one, other)]
+    if len(parts[0]) != len(parts[1]):
+        return 1.0
+    paired = one.units == other.units
+    strata = [Stratum(a, b, paired) for a, b in zip(*parts, strict=True)]
+    found = stratified_difference(strata)
+    return found.p_value if found.value * sign > 0.0 else 1.0

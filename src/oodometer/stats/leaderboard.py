@@ -101,6 +101,8 @@ def leaderboard(
     where the high end is 0. `declared` (a row) is compared with each of the others, two-sided, for
     k - 1, and its pairs are judged by that alone, so that nobody is behind it, or ahead of it, in
     one place only; a first that is ahead of all by plain tests is ahead of, or behind, it as well.
+    All else is decided only if it differs from somebody for k - 1: if it equals all, all are equal,
+    so that equal detectors are told apart no more often than it is from others.
 
     >>> found = leaderboard(from_values([[3.0, 3.1, 3.2], [1.1, 1.0, 1.2], [3.1, 3.0, 3.1]]))
     >>> found.order, found.letters, found.ranks
@@ -118,11 +120,12 @@ def leaderboard(
     gaps = means[None, :] - means[:, None]  # [i, j]: how far j is ahead of i
     single = one_sided_p_values(pairwise).T[np.ix_(order, order)]
     others = max(1, count - 1)
-    overall = min(1.0, count * others * float(single.min()))
+    place = None if declared is None else int(np.flatnonzero(order == declared)[0])
+    needed = 0.0 if place is None else _least_of(place, single)
+    overall = max(needed, min(1.0, count * others * float(single.min())))
     open_ = overall < 1.0 - level
     adjusted = np.maximum(overall, others * single)
     shares = np.full_like(single, (1.0 - level) / others / (1.0 if open_ else count))
-    place = None if declared is None else int(np.flatnonzero(order == declared)[0])
     if place is not None:  # a pair is judged by one rule, whoever of the two is looked at
         for own in ((place, slice(None)), (slice(None), place)):
             adjusted[own], shares[own] = 2.0 * others * single[own], 0.5 * (1.0 - level) / others
@@ -130,7 +133,7 @@ def leaderboard(
     separated = adjusted < 1.0 - level
     p_values = np.minimum(1.0, adjusted.min(axis=1))
     if count > 1:  # the first is ahead of the nearest, and so of all
-        nearest = 2.0 * float(single[1:, 0].max())
+        nearest = max(needed, 2.0 * float(single[1:, 0].max()))
         separated[1:, 0] |= nearest < 1.0 - level
         p_values[1:] = np.minimum(p_values[1:], nearest)
     reach = -_quantiles(df, shares) * error
@@ -176,13 +179,20 @@ def _behind(
     return tuple(found)
 
 
+def _least_of(place: int, single: Floats) -> float:
+    """The smallest p-value of a declared detector's comparisons, two-sided, for all of them."""
+    own = min(float(single[place].min()), float(single[:, place].min()))
+    return min(1.0, 2.0 * max(1, len(single) - 1) * own)
+
+
 def _declared(
     place: int, gaps: Floats, error: Floats, df: Floats, level: float
 ) -> tuple[Difference, ...]:
     """Declared detector - each of the others, simultaneous for all (Bonferroni).
 
     If the first is ahead of each of the others by plain tests, that settles its comparisons, too:
-    all its leads are then at least the smallest plain lower end (Hsu and Berger 1999).
+    all its leads are then at least the smallest plain lower end (Hsu and Berger 1999). Not if the
+    declared one differs from nobody otherwise.
     """
     others = max(1, len(gaps) - 1)
     values, errors, dfs = gaps[:, place], error[place], df[place]
@@ -192,8 +202,9 @@ def _declared(
     if len(gaps) > 1:
         leads, spread, freedom = gaps[1:, 0], error[1:, 0], df[1:, 0]
         least = float((leads + stdtrit(freedom, 0.5 - 0.5 * level) * spread).min())
-        if least > 0.0:
-            nearest = float(_two_sided(leads, spread, freedom).max())
+        needed = float(p_values.min())
+        if least > 0.0 and needed < 1.0 - level:
+            nearest = max(needed, float(_two_sided(leads, spread, freedom).max()))
             settled = (np.arange(len(gaps)) == 0) | (place == 0)
             p_values = np.where(settled, np.minimum(p_values, nearest), p_values)
             low = np.maximum(low, least) if place == 0 else low

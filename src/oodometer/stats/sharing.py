@@ -8,7 +8,8 @@ make it sound with 3 runs; `docs/statistics.md` has level and power in simulated
 - d0 is the harmonic mean over a grid, weighted by likelihood: few detectors cannot show that
   variances are alike, and what is uncertain counts as unlike.
 - Detectors that move together (families, or one cause behind all differences) count as few.
-- Pairs of a detector that varies more than others are drawn towards its own, larger variance.
+- Pairs of a detector that varies more than others are drawn towards its own, larger variance, and
+  borrow no degrees of freedom if it varies so much more that chance does not explain it.
 - Pairs are taken as they are, not as sums of two variances, so that correlations do no harm.
 - A detector that was declared in advance may vary unlike all others: intervals of its differences
   are as wide as its own variance allows.
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
+from scipy.special import fdtrc, gammaln
 
 from oodometer.metrics.counts import Floats
 
@@ -30,6 +31,7 @@ STEPS = 30
 ROW_POWER = 0.85
 CAUTION = 0.75  # from Satterthwaite's degrees of freedom to Cochran's
 _TOGETHER = 20_000  # numbers of all priors that are fitted at once: more leave the cache
+FEWEST_ROWS = 4  # of three, 5% to 6.5% would be told apart wrongly, and hardly more be found
 LEAST = 1e-3  # of the usual variance: below, a variance says no more
 
 
@@ -93,7 +95,7 @@ def shared_variances(
     """
     count = variances.shape[-1]
     own = np.broadcast_to(np.asarray(df, dtype=np.float64), variances.shape)
-    if count < 3:
+    if count < FEWEST_ROWS:
         return Shared(variances, own, np.zeros(variances.shape[:-2]), variances, own)
     first, second = np.triu_indices(count, 1)
     known = np.asarray(rows, dtype=np.float64)
@@ -120,10 +122,36 @@ def shared_variances(
     logs = (weights * np.stack([fit[1] for fit in fits], axis=-1)).sum(axis=(-2, -1))
     middle = np.exp(logs)[..., None, None]
     usual = scale * middle * _larger_rows(variances / (scale * middle))
-    total = prior[..., None, None] + own
-    drawn = (prior[..., None, None] * usual + own * variances) / total
+    lent = _lent(variances, own, prior)
+    total = lent + own
+    drawn = (lent * usual + own * variances) / total
     declared = np.minimum(total, _own_freedom(variances, own)[..., :, None])
     return Shared(np.asarray(drawn), np.asarray(total), np.asarray(prior), variances, declared)
+
+
+def _row_variances(variances: Floats) -> Floats:
+    """Variances u (..., k) of detectors: u_i = (sum_j v_ij - sum u) / (k - 2), as v = u_i + u_j."""
+    count = variances.shape[-1]
+    sums = variances.sum(axis=-1) - np.diagonal(variances, axis1=-2, axis2=-1)
+    total = sums.sum(axis=-1, keepdims=True) / (2.0 * (count - 1))
+    return np.asarray(np.maximum((sums - total) / (count - 2), LEAST * total / count + 1e-300))
+
+
+def _lent(variances: Floats, df: Floats, prior: Floats) -> Floats:
+    """Degrees of freedom (..., k, k) of the prior that each pair borrows.
+
+    If a detector varies far more than the others, what is usual tells nothing of it, and its few
+    runs next to nothing of how far it varies. So its pairs borrow by how likely a variance as large
+    is by chance: an F test against the median, on its own and the prior's degrees of freedom,
+    adjusted for all detectors (Bonferroni).
+    """
+    rows = _row_variances(variances)
+    ratios = rows / np.median(rows, axis=-1, keepdims=True)
+    own = np.diagonal(df, axis1=-2, axis2=-1)
+    chance = np.minimum(1.0, rows.shape[-1] * fdtrc(own, prior[..., None], ratios))
+    return np.asarray(
+        prior[..., None, None] * np.minimum(chance[..., :, None], chance[..., None, :])
+    )
 
 
 def _own_freedom(variances: Floats, df: Floats) -> Floats:
@@ -133,14 +161,10 @@ def _own_freedom(variances: Floats, df: Floats) -> Floats:
     variance u, on its own d degrees of freedom, and the mean w of the others', on the sum e of
     theirs, make up that of a difference. Satterthwaite's (u + w)^2 / (u^2 / d + w^2 / e) are too
     many just when its runs happen to agree, Cochran's (u + w) / (u / d + w / e) too few: a
-    geometric mean of both, nearer to the latter, is taken. As u_i + u_j = v_ij,
-    u_i = (sum_j v_ij - sum u) / (k - 2).
+    geometric mean of both, nearer to the latter, is taken.
     """
     count = variances.shape[-1]
-    sums = variances.sum(axis=-1)
-    total = sums.sum(axis=-1, keepdims=True) / (2.0 * (count - 1))
-    least = LEAST * total / count + 1e-300
-    rows = np.maximum((sums - total) / (count - 2), least)
+    rows = _row_variances(variances)
     others = (rows.sum(axis=-1, keepdims=True) - rows) / (count - 1)
     own = np.diagonal(df, axis1=-2, axis2=-1)
     rest = own.sum(axis=-1, keepdims=True) - own

@@ -178,6 +178,7 @@ class Move:
     near: int  # and of the one that is moved least
     sets: str  # on how many sets was looked
     spreads: int  # of detectors on sets, from which these were picked
+    pairs: int  # of detectors on one set: the same
 
     @property
     def level(self) -> float:
@@ -186,9 +187,15 @@ class Move:
 
     @cached_property
     def is_sure(self) -> bool:
-        """Whether intervals of both deviations are apart, and by more than rounding hides."""
+        """Whether intervals of both deviations are apart, and by more than rounding hides.
+
+        They hold for values that are nearly normal, so both must also differ by a test that does
+        not need that.
+        """
         one, other = (self.part.deviation(row, self.level) for row in (self.far, self.near))
         if one is None or other is None or not other.value:  # equal values have no interval
+            return False
+        if self.pairs * self.part.deviations_p_value(self.far, self.near) >= SIGNIFICANT:
             return False
         values = self.part.values
         steps = np.diff(np.sort(values, axis=None))
@@ -234,7 +241,9 @@ def farthest(parts: Sequence[Spread]) -> Move:
         key=lambda row: (round(float(part.deltas[row]), 12), part.detectors[row]),
     )
     near, far = ordered[0], ordered[-1]
-    return Move(part, far, near, _sets(parts), sum(len(part.detectors) for part in parts))
+    counts = [len(part.detectors) for part in parts]
+    pairs = sum(count * (count - 1) // 2 for count in counts)
+    return Move(part, far, near, _sets(parts), sum(counts), pairs)
 
 
 def _claim_nothing_changes(order: OrderChange) -> Claim | None:

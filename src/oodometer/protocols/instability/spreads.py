@@ -25,7 +25,11 @@ from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.common.training_runs import independent_changes, run_word
 from oodometer.protocols.common.words import count
 from oodometer.results import Results
-from oodometer.stats.deviation import deviation_interval, pooled_variance
+from oodometer.stats.deviation import (
+    deviation_interval,
+    deviations_p_value,
+    pooled_variance,
+)
 from oodometer.stats.pairwise import Pairwise, from_values, one_sided_p_values
 from oodometer.stats.ranks import rank_matrix
 
@@ -235,6 +239,11 @@ class Spread:
     def deviation(self, row: int, level: float) -> Estimate | None:
         """Standard deviation of a detector with its interval."""
         return deviation_interval(self.values[row], self.groups, level, freedom=self.changes)
+
+    def deviations_p_value(self, one: int, other: int) -> float:
+        """Whether two detectors deviate as far from their medians, however runs are distributed."""
+        cases = self.changes + (len(np.unique(self.groups)) == 1)
+        return deviations_p_value(self.values[one], self.values[other], self.groups, cases)
 
 
 def compared(table: Results) -> tuple[Cells, tuple[str, ...], int]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.robustness.runs import Parts
 from oodometer.stats.mixture import Epsilon, Moments, mixture, mixtures_without_each
 
@@ -97,3 +98,21 @@ def _of_units(
         if unit in places:
             found[:, number] = [moment[places[unit]] for moment in left_out.moments]
     return found
+
+
+def deviations(parts: Parts, left_out: LeftOut) -> Floats:
+    """How far each unit lies from the median of all values, as a mean over the parts it is in."""
+    if not left_out.units:
+        return np.empty(0)
+    values = [own.by_unit.values for own in parts.runs] or [parts.moments.mean]
+    middle = float(np.median(np.concatenate(values)))
+    apart = [np.abs(own - middle) for own in values]
+    if left_out.units == parts.units:  # parts themselves were left out
+        return np.array([own.mean() for own in apart]) if parts.runs else apart[0]
+    found: dict[tuple[str, ...], list[float]] = {}
+    together = left_out.units[0][0] if len(left_out.strata) == 1 else ""
+    for unit, runs, own in zip(parts.units, parts.runs, apart, strict=True):
+        name = together or unit[0]
+        for label, value in zip(runs.units, own.tolist(), strict=True):
+            found.setdefault((name, label), []).append(value)
+    return np.array([np.mean(found[unit]) for unit in left_out.units])

@@ -18,6 +18,7 @@ from oodometer.protocols.common.words import count
 from oodometer.protocols.robustness.left_out import (
     NOTHING,
     LeftOut,
+    deviations,
     leaving_levels_out,
     leaving_out,
     leaving_out_of_sets,
@@ -194,7 +195,15 @@ class ScoredMetric:
             moments=mixed,
             heaviest=_heaviest(weights(variances, self.epsilon), variances),
             left_out=left_out,
+            deviations=self._scaled(deviations(parts, left_out), mixed),
         )
+
+    def _scaled(self, deviations: Floats, mixed: Moments) -> Floats:
+        """Deviations in the unit of the score: relative to a gain, times a loss; or none."""
+        if not mixed.mean > 0.0:
+            return np.empty(0)
+        power = -1.0 if self.results.higher_is_better else 1.0
+        return np.asarray(deviations * mixed.mean**power)
 
     def _blocked(self, detector: str) -> Score:
         """Score of the mean and the variance over levels within data sets, which weigh the same."""
@@ -239,6 +248,7 @@ class ScoredMetric:
             units=left_out.units,
             logs=self._logs(left_out.moments),
             strata=left_out.strata,
+            deviations=_mean_deviations(left_out.units, [o for scores in by_set for o in scores]),
         )
 
     def over_data_sets(self) -> ScoredMetric:
@@ -297,6 +307,17 @@ class ScoredMetric:
     def _logs(self, moments: Moments) -> Floats:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self._number(moments)))
+
+
+def _mean_deviations(units: Sequence[tuple[str, ...]], scores: Sequence[Score]) -> Floats:
+    """Deviations of each unit, as a mean over the scores that it is in; none if one has none."""
+    if not all(score.deviations.size for score in scores):
+        return np.empty(0)
+    found: dict[tuple[str, ...], list[float]] = {}
+    for score in scores:
+        for unit, value in zip(score.units, score.deviations.tolist(), strict=True):
+            found.setdefault(unit, []).append(value)
+    return np.array([np.mean(found[unit]) for unit in units])
 
 
 def _heaviest(shares: Floats, variances: Floats) -> float:
