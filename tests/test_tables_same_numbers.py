@@ -59,8 +59,10 @@ def test_a_printed_index_of_several_levels(tmp_path):
     assert cells(saved(tmp_path, frame.to_string())) == cells(numbers())
 
 
-def test_a_printed_frame_amid_prose(tmp_path):
-    text = f"AUROC of all methods\n\n{spread('Method').to_string()}\n\nThat is all.\n"
+@pytest.mark.parametrize("behind", ["", "\n\nThat is all.\n"])
+@pytest.mark.parametrize("columns", [("Method",), ("Method", "seed")])
+def test_a_printed_frame_amid_prose(tmp_path, columns, behind):
+    text = f"AUROC of all methods and seeds\n\n{spread(*columns).to_string()}{behind}"
     assert cells(saved(tmp_path, text)) == cells(numbers())
 
 

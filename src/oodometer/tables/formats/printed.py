@@ -22,9 +22,11 @@ def printed_by_pandas(lines: Sequence[str]) -> Rows | None:
     """
     lines = [_SPREAD.sub("\0\\1\0", line.rstrip()) for line in lines]
     for place in range(1, min(_MOST_HEADER + 1, len(lines) - _FEWEST + 1)):
-        rows = _cut(lines[:place], lines[place], lines[place + 1 :])
-        if rows is not None:
-            return [[cell.replace("\0", "") for cell in row] for row in rows]
+        for first in range(place):  # behind a caption
+            rows = _cut(lines[first:place], lines[place], lines[place + 1 :])
+            if rows is not None:
+                above = [[line] for line in lines[:first]]
+                return [[cell.replace("\0", "") for cell in row] for row in [*above, *rows]]
     return None
 
 
@@ -47,6 +49,8 @@ def _cut(header: Sequence[str], names: str, body: Sequence[str]) -> Rows | None:
     starts_of_titles = [line[: ends[0]].rfind("  ") + 2 for line in header]
     wide = max(behind, min([width, *starts_of_titles]))
     above = [(wide, ends[0]), *results[1:]]
+    if not all(_ends_there(line, above) for line in header):
+        return None  # a caption
     gaps = [""] * (len(labels) - 1)
     titles = [[line[:wide].strip(), *gaps, *_cells(line, above)] for line in header]
     named = [*_cells(names, labels), *[""] * len(results)]
@@ -72,6 +76,15 @@ def _begins_there(place: int, names: str, body: Sequence[str]) -> bool:
         return names[place] != " "
     alone = any(not line[:place].strip() for line in body)
     return alone and all(line[place : place + 1] not in ("", " ") for line in body)
+
+
+def _ends_there(line: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether whatever a line holds in each column ends where the column does."""
+    return all(
+        not line[start:end].strip()
+        or (line[end - 1 : end].strip() and not line[end : end + 1].strip())
+        for start, end in spans
+    )
 
 
 def _cells(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:

@@ -271,8 +271,8 @@ def crossed(titles: Sequence[str]) -> Pairs | None:
             below = [t.removeprefix(first + sign) for t in given if t.startswith(first + sign)]
             pairs = {f"{a}{sign}{b}": (a, b) for a in groups for b in below}
             whole = second.startswith("+") or first.endswith("+")  # ResNet-50 + MSP
-            crossed = min(len(groups), len(below)) > 1 and pairs.keys() == set(given) and not whole
-            if crossed and _are_two(groups, below, sign):
+            are_all = min(len(groups), len(below)) > 1 and pairs.keys() == set(given)
+            if are_all and not whole and _are_two(groups, below, sign):
                 return [pairs[title] for title in titles]
     return None
 
@@ -288,7 +288,10 @@ def grouped(titles: Sequence[str]) -> Pairs | None:
     """
     given = list(dict.fromkeys(titles))
     for sign in filter(given[0].__contains__, _SIGNS) if given else ():
-        end = sign + given[0].rpartition(sign)[2]
+        front, _, back = given[0].rpartition(sign)
+        if front.endswith("+"):  # ResNet-50 + MSP
+            continue
+        end = sign + back
         pairs: dict[str, tuple[str, str]] = {}
         group = ""
         for title in given:

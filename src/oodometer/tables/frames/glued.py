@@ -121,7 +121,8 @@ def with_crossed_names(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.D
                 f"Names such as '{texts.iloc[0]}' hold a detector and something else: are "
                 f"{', '.join(list(dict.fromkeys(others))[:_LISTED])} data sets "
                 f"({option(said, id=new)}), outlier sets ({option(said, ood=new)}) or conditions "
-                f"({option(said, condition=new)})?"
+                f"({option(said, condition=new)}), or is each name compared as it is "
+                f"({option(said, detector=column)})?"
             )
         return with_columns(frame, {column: detectors, new: others})
     return frame
