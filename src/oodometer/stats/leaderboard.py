@@ -126,6 +126,8 @@ def leaderboard(
     open_ = overall < 1.0 - level
     adjusted = np.maximum(overall, others * single)
     shares = np.full_like(single, (1.0 - level) / others / (1.0 if open_ else count))
+    if needed >= 1.0 - level:  # intervals say the same
+        shares = np.minimum(shares, (1.0 - level) * single / needed)
     if place is not None:  # a pair is judged by one rule, whoever of the two is looked at
         for own in ((place, slice(None)), (slice(None), place)):
             adjusted[own], shares[own] = 2.0 * others * single[own], 0.5 * (1.0 - level) / others

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from oodometer.finding import Claim, Verdict
+from oodometer.metrics import Estimate
 from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
 from oodometer.protocols.common.words import (
     FEWEST,
@@ -187,20 +188,29 @@ class Move:
 
     @cached_property
     def is_sure(self) -> bool:
-        """Whether intervals of both deviations are apart, and by more than rounding hides.
-
-        They hold for values that are nearly normal, so both must also differ by a test that does
-        not need that.
-        """
-        one, other = (self.part.deviation(row, self.level) for row in (self.far, self.near))
+        """Whether intervals of both deviations are apart, and by more than rounding hides."""
+        one, other = (self.deviations[row] for row in (self.far, self.near))
         if one is None or other is None or not other.value:  # equal values have no interval
-            return False
-        if self.pairs * self.part.deviations_p_value(self.far, self.near) >= SIGNIFICANT:
             return False
         values = self.part.values
         steps = np.diff(np.sort(values, axis=None))
         hidden = steps[steps > 1e-9 * np.abs(values).max()].min(initial=np.inf)
         return bool(one.low > max(other.high, hidden))
+
+    @cached_property
+    def deviations(self) -> Mapping[int, Estimate | None]:
+        """Standard deviations of the two, by row, with intervals.
+
+        They hold for values that are nearly normal. Where both do not differ by a test that needs
+        no such values, the larger one's reaches down to the other's.
+        """
+        found = {row: self.part.deviation(row, self.level) for row in (self.far, self.near)}
+        one, other = found[self.far], found[self.near]
+        if one is not None and other is not None and self.far != self.near:
+            chance = self.pairs * self.part.deviations_p_value(self.far, self.near)
+            if chance >= SIGNIFICANT and other.value:
+                found[self.far] = one._replace(low=min(one.low, other.high))
+        return found
 
     @property
     def farthest(self) -> float:
@@ -332,7 +342,7 @@ def _claim_farthest(move: Move) -> Claim:
     if move.accuracy:
         text += f"; the accuracy by {move.accuracy}"
     evidence = "; ".join(
-        f"standard deviation of {part.detectors[row]} {_deviation(part, row, move.level)}"
+        f"standard deviation of {part.detectors[row]} {_deviation(part, move.deviations[row])}"
         for row in dict.fromkeys((move.far, near))
     )
     evidence += f"; 95% intervals, adjusted for {move.spreads} standard deviations"
@@ -350,8 +360,7 @@ def on_mean(parts: Sequence[Spread]) -> str:
     return f" on {parts[0].set}" if parts[0].is_mean else ""
 
 
-def _deviation(part: Spread, row: int, level: float) -> str:
-    spread = part.deviation(row, level)
+def _deviation(part: Spread, spread: Estimate | None) -> str:
     if spread is None:
         return "unknown"
     if not spread.value:
