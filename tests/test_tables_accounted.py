@@ -199,3 +199,21 @@ def test_forms_with_unknown_words_are_asked_about_if_the_answer_depends_on_them(
         assert "forms of" not in str(analyze(frame)[0].reading)
     else:
         assert "read as data sets, not as forms of F1" in str(analyze(frame)[0].reading)
+
+
+def test_two_columns_with_their_difference_may_be_what_is_compared(tmp_path):
+    rows = [("tree", 0.94, 0.9533, -0.0133), ("forest", 0.94, 0.9667, -0.0267),
+            ("bayes", 0.9533, 0.9533, 0.0), ("knn", 0.96, 0.95, 0.01)]  # fmt: skip
+    text = table("Model,boxlib Accuracy,sklearn Accuracy,Difference", rows)
+    with pytest.raises(UserError, match=r"or the titles of columns \(boxlib, sklearn") as asked:
+        read(tmp_path, text)
+    assert "detector=*" in str(asked.value) and "detector=Model" in str(asked.value)
+    found = read(tmp_path, text, columns="detector=*").results[0]
+    assert found.detectors == ("boxlib", "sklearn")
+
+
+def test_a_matrix_of_confusions_with_recalls_is_no_table_of_results(tmp_path):
+    names = ("antiqua", "fraktur", "greek", "italic", "rotunda")
+    rows = [(n, *(90.5 if n == m else 3.5 for m in names), 0.95) for n in names]
+    with pytest.raises(UserError, match=r"Rows and columns have the same names"):
+        read(tmp_path, table(f"Font,{','.join(names)},Recall", rows))

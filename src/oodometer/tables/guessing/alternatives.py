@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
-from oodometer.tables.cells import read_cell
+from oodometer.tables.cells import read_cell, value_of
 from oodometer.tables.guessing.forms import STATES, listed
 from oodometer.tables.guessing.likeness import mostly, wide_names
+from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.guessing.stated import stated_direction
 from oodometer.tables.vocabulary.data_names import is_data
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from oodometer.results import Results
 
 _SHOWN = 3  # columns that a question names
+_ROUNDED = 1e-4  # by which the difference of two rounded shares may be off
 _FEWEST = 3  # lines on which a reference is the same, metrics that make a table of metrics
 _OVER_ALL = "over the data that other columns are about"  # why a column is not used
 _OTHERWISE = "about something else than the column that decides"
@@ -58,6 +62,7 @@ def require_alike(frame: pd.DataFrame, roles: Roles) -> None:
     _require_one_cutoff(roles)
     _require_no_states(roles)
     _require_no_reference(frame, roles)
+    _require_no_contest(frame, roles)
 
 
 def _require_one_level(roles: Roles) -> None:
@@ -233,6 +238,25 @@ def _require_no_reference(frame: pd.DataFrame, roles: Roles) -> None:
         f"compared by '{other}', use {roles.option(detector=lines, **{role: other})}; if they are "
         f"data sets, on which the titles of columns are compared, {roles.option(detector=ALL)}."
     )
+
+
+def _require_no_contest(frame: pd.DataFrame, roles: Roles) -> None:
+    """Ask what is compared, where a column holds the difference of two others: these, perhaps.
+
+    Such are the accuracies of two implementations of several models.
+    """
+    column = roles.detector
+    if column is None or column in roles.chosen or roles.wide or roles.metric is not None:
+        return
+    main = main_first(metric for metric, _ in roles.measured.values())[0]
+    two = {c: what for c, (metric, what) in roles.measured.items() if metric == main and what}
+    if len(two) != 2 or any(map(is_data, two.values())):
+        return
+    one, other = (np.array([value_of(text) for text in frame[c]]) for c in two)
+    for left in (c for c in roles.ignored if c in frame.columns):
+        difference = np.array([value_of(text) for text in frame[left]])
+        if np.allclose(np.abs(difference), np.abs(one - other), atol=_ROUNDED, rtol=0.01):
+            raise which_column(frame, [column], roles)
 
 
 def is_mean_of(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:

@@ -44,6 +44,7 @@ _TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 _DIGIT = re.compile(r"\d")
+_MOST_SHARED = 0.75  # of the names of rows and columns, from which on they make a matrix
 _FEWEST_ROWS = 3  # of a matrix
 _VALUES = frozenset({"value", "values", "result", "results", "score"})  # plain titles
 _AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
@@ -100,11 +101,12 @@ def require_no_matrix(frame: pd.DataFrame, chosen: Collection[str]) -> None:
                     f"in '{test}': give the results that were tested."
                 )
     first, *others = frame.columns
-    if len(frame) != len(others) or len(others) < _FEWEST_ROWS:
-        return
-    if sorted(map(plain, frame[first])) == sorted(map(plain, others)):
+    rows, titles = {*map(plain, frame[first])}, {*map(plain, others)}
+    shared = len(rows & titles)  # perhaps with a column of recalls beside them
+    if shared >= _FEWEST_ROWS and shared >= _MOST_SHARED * max(len(rows), len(titles)):
+        both = [title for title in others if plain(title) in rows]
         raise UserError(
-            f"Rows and columns have the same names ({', '.join(others[:2])}, …), as in a matrix of "
+            f"Rows and columns have the same names ({', '.join(both[:2])}, …), as in a matrix of "
             "distances, correlations or confusions, not results: if the rows are compared, use "
             f"{option(detector=first, higher=ALL)}."
         )
