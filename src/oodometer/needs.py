@@ -40,14 +40,10 @@ class Need:
         """
         if text in _FIXED:
             return _FIXED[text]
-        if text in _INPUTS:
-            raise UserError(
-                f"Unknown {kind} '{text}'. Detectors see the outputs of the classifier, not its "
-                "inputs: these are for a class with fit(images) and score(images)."
-            )
         match = _BY_NAME.fullmatch(text)
         if match is None or ((match[3] or match[4]) and match[1] == "probe"):
-            raise unknown(kind, text, [*_FIXED, "probe:NAME", "model:NAME"])
+            problem = unknown(kind, text, [*_FIXED, "probe:NAME", "model:NAME"])
+            raise UserError(f"{problem}{_NO_INPUTS}") if text in _INPUTS else problem
         source: Source = "probe" if match[1] == "probe" else "model"
         return cls(source, match[2], match[4] or "", int(match[3] or 0))
 
@@ -74,6 +70,7 @@ LAYERS = Need("layers")
 OUTLIERS = Need("outliers")
 PLAIN = ("logits", "relative_logits", "features", "labels", "head")
 _INPUTS = frozenset({"input", "inputs", "image", "images", "samples"})
+_NO_INPUTS = " Inputs are for a class with fit(images) and score(images)."
 _FIXED = {str(n): n for n in (*(Need("outputs", p) for p in PLAIN), LAYERS, OUTLIERS, ENSEMBLE)}
 
 

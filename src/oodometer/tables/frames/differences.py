@@ -82,8 +82,11 @@ def _without_gains(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out rows whose numbers all have a sign, such as +1.3, where most rows have none."""
     numeric = [c for c in frame.columns if numeric_share(frame[c]) > 0.5]
     # A column of gains says nothing about the line: beside it, all others may be negative.
-    numeric = [c for c in numeric if not is_difference(c) and not are_gains(frame[c].tolist())]
-    if not any(text.lstrip("*_ ").startswith("+") for c in numeric for text in frame[c].unique()):
+    numeric = [c for c in numeric if not is_difference(c)]
+    plus = [c for c in numeric if frame[c].str.contains("+", regex=False).any()]
+    numeric = [c for c in numeric if c not in plus or not are_gains(frame[c].tolist())]
+    signed = (text for c in plus if c in numeric for text in frame[c].unique())
+    if not any(text.lstrip("*_ ").startswith("+") for text in signed):
         return frame
     rows = frame[numeric].to_numpy().tolist()
     gains = [are_gains(row) for row in rows]
@@ -98,5 +101,5 @@ def _without_gains(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def are_gains(texts: list[str]) -> bool:
     """Whether all of several numbers have a sign, and some of them a plus."""
     numbers = [text for text in texts if read_cell(text) is not None]
-    signed = [text for text in numbers if _SIGNED.match(text)]
-    return len(numbers) > 1 and len(signed) == len(numbers) and any("+" in t for t in signed)
+    signed = len(numbers) > 1 and all(map(_SIGNED.match, numbers))
+    return signed and any("+" in text for text in numbers)
