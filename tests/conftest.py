@@ -11,6 +11,7 @@ from data_files import write_stripes
 from hypothesis import HealthCheck, settings
 
 import oodometer.builtin  # noqa: F401 - importing registers them
+from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
 from oodometer.engine.lead.tasks import warm_up
 from oodometer.lab.detector_models import MODELS
@@ -69,3 +70,9 @@ def two_workers() -> Iterator[Pool]:
     workers = Pool(2, warm_up=warm_up)
     yield workers
     workers.close()
+
+
+@pytest.fixture
+def checked_here(monkeypatch):
+    """Let `check` run detectors in this process: not for those that end it, or never end."""
+    monkeypatch.setattr("oodometer.engine.executors.pool.Pool", lambda *_, **__: InProcess())

@@ -18,7 +18,6 @@ from torture import is_gone, workers_of
 from typer.testing import CliRunner
 
 from oodometer.cli import app, lists, main
-from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.stores import FolderStore
 
 PATIENCE = 900.0  # seconds; only ever waited for if something is wrong
@@ -66,12 +65,6 @@ def here(command):
         return done.returncode, done.stderr
 
     return run
-
-
-@pytest.fixture
-def checked_here(monkeypatch):
-    """Let `check` run detectors in this process: not for those that end it, or never end."""
-    monkeypatch.setattr("oodometer.engine.executors.pool.Pool", lambda *_, **__: InProcess())
 
 
 @pytest.fixture

@@ -414,6 +414,7 @@ def test_a_network_gets_its_size_from_the_images(tmp_path, monkeypatch, name):
         assert found[check].outcome == "passed", found[check]
 
 
+@pytest.mark.usefixtures("checked_here")
 def test_check_of_a_file_finds_its_classes(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
