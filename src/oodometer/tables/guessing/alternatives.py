@@ -11,7 +11,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import read_cell, value_of
-from oodometer.tables.guessing.forms import STATES, listed
+from oodometer.tables.guessing.forms import STATES, is_form, listed
 from oodometer.tables.guessing.likeness import mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
@@ -250,10 +250,11 @@ def _require_no_contest(frame: pd.DataFrame, roles: Roles) -> None:
         return
     main = main_first(metric for metric, _ in roles.measured.values())[0]
     two = {c: what for c, (metric, what) in roles.measured.items() if metric == main and what}
-    if len(two) != 2 or any(map(is_data, two.values())):
+    said = [word for what in two.values() for word in what.split()]
+    if len(two) != 2 or any(map(is_data, two.values())) or any(map(is_form, said)):
         return
     one, other = (np.array([value_of(text) for text in frame[c]]) for c in two)
-    for left in (c for c in roles.ignored if c in frame.columns):
+    for left in (c for c in roles.ignored if c in frame.columns and c not in roles.chosen):
         difference = np.array([value_of(text) for text in frame[left]])
         if np.allclose(np.abs(difference), np.abs(one - other), atol=_ROUNDED, rtol=0.01):
             raise which_column(frame, [column], roles)

@@ -106,7 +106,7 @@ def _may_be_compared(said: Sequence[str], roles: Roles) -> bool:
     """Whether titles beside models and data sets may name methods: they say no form of a metric."""
     by_title = plain(roles.detector or "") in MODEL_TITLES and roles.detector not in roles.chosen
     words = [text.split() for text in said]
-    forms = any(_is_form(word) for part in words for word in part) or _are_crossed(words)
+    forms = any(is_form(word) for part in words for word in part) or _are_crossed(words)
     return by_title and not forms and (roles.id is not None or roles.ood is not None)
 
 
@@ -156,7 +156,7 @@ def _may_be_forms(frame: pd.DataFrame, said: Sequence[str], roles: Roles) -> boo
     """Whether words mostly say which form, or a column names the data sets already."""
     words = [_LETTERS.findall(text) for text in said]
     common = set.intersection(*map(set, words))
-    qualified = [any(_is_form(word) for word in part if word not in common) for part in words]
+    qualified = [any(is_form(word) for word in part if word not in common) for part in words]
     numbered = any(map(_NUMBERED.fullmatch, said)) and not all(qualified)  # else val2017
     if numbered or any(is_data(text) or is_corruption(text) for text in said):
         return False
@@ -181,7 +181,8 @@ def _are_crossed(words: Sequence[Sequence[str]]) -> bool:
     return crossed and all(len(pair) == 2 for pair in pairs)
 
 
-def _is_form(word: str) -> bool:
+def is_form(word: str) -> bool:
+    """Whether a word says which form of a metric numbers are: raw, clean, in-domain."""
     return is_qualifier(word) or plain(word) in INSIDE | STATES
 
 
