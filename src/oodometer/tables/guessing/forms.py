@@ -77,7 +77,7 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
 def doubted_forms(roles: Roles) -> str:
     """Return what to ask if titles such as Skeleton F1 and Directed F1 were read as data sets.
 
-    They are plain words, none of which is known as the name of a data set. "" if there is no doubt.
+    They are plain words, none of which is known as the name of a data set. Else "".
     """
     settled = roles.wide or roles.main or ALL in roles.chosen or roles.metric is not None
     if settled or roles.detector is None:

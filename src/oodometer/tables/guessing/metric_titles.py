@@ -114,7 +114,7 @@ def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str
 
 
 def _error_by_size(frame: pd.DataFrame, column: str, metric: str) -> str:
-    """Take an error that is no share of answers for how far numbers are off: 552 on diamonds."""
+    """Take an error far above 100 for how far numbers are off, not for a rate: 552 on diamonds."""
     if metric != "error rate" or "rate" in column.casefold() or "%" in column:
         return metric
     return "other error" if any(value_of(text) > 100 for text in frame[column]) else metric

@@ -354,7 +354,7 @@ def _titles(row: Sequence[str], width: int) -> list[str]:
     >>> _titles("A B C A B C".split(), 5)
     []
     """
-    if len(row) < width:  # a line that lacks a number is no header
+    if len(row) < width:  # lines that lack a number are not the header
         return [] if any("." in word and read_cell(word) for word in row) else _spread(row, width)
     for start in (0, 1):
         if len(row) > width - 1 + start and _comes_again(row[start:]):
