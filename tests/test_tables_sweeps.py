@@ -297,3 +297,16 @@ def test_choices_before_training_are_conditions(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(on_clean_and_noisy((0.03, 0.005, 0.02)).replace("condition", "loss", 1))
     assert analyze(path)[0].answer.startswith("Use new: ")
+
+
+@pytest.mark.parametrize("title", ["temperature", "distance_level", "k", "place"])
+def test_settings_that_may_be_of_the_evaluation_are_asked_about(tmp_path, title):
+    path = tmp_path / "t.csv"
+    text = on_clean_and_noisy((0.03, 0.005, 0.02)).replace("condition", title, 1)
+    for level, word in enumerate(("clean", "noisy", "dark", "blurred"), start=1):
+        text = text.replace(word, str(level))
+    path.write_text(text)
+    with pytest.raises(UserError, match=f"depends on what '{title}' is"):
+        analyze(path)
+    path.write_text(text.replace(title, "epochs", 1))
+    assert analyze(path)[0].answer.startswith("Use new: ")

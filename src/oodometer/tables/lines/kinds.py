@@ -35,7 +35,9 @@ _CHOICES = frozenset(
      "pretraining", "training", "train", "regularization", "regularizer", "init", "activation",
      "normalization", "network", "backbone", "architecture", "optimizer", "classifier", "model",
      "sampler", "sampling", "embedding", "embeddings", "initialization", "objective", "teacher",
-     "finetuning", "resampling", "imputation", "preprocessing", "contamination", "weights"}
+     "finetuning", "resampling", "imputation", "preprocessing", "contamination", "weights", "lr",
+     "learningrate", "decay", "wd", "batch", "batchsize", "bs", "width", "depth", "layers",
+     "momentum", "dropout", "epochs", "shot", "shots", "params", "parameters", "trainsize"}
 )  # fmt: skip
 
 # Plain titles of columns that are called after where their names are from.
@@ -95,7 +97,7 @@ def with_named_corruptions(long: Long, roles: Roles) -> Long:
 
 def _is_assumed(title: str, levels: list[str]) -> bool:
     words = words_of(title)
-    said = plain(title) in _KNOWN or mentions_setting(title) or bool(words & _CHOICES)
+    said = plain(title) in _KNOWN or not _CHOICES.isdisjoint({*words, plain(title)})
     if plain(title) in _COUNTED and all(level.isdigit() for level in levels):
         said = False
     if words & _DISTURBANCES and not words & _OF_TRAINING and plain(title) not in _KNOWN:
