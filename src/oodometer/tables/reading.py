@@ -55,6 +55,7 @@ from oodometer.tables.lines.doubts import require_clear_commas, require_error_ra
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
+from oodometer.tables.lines.stated_spreads import of_titles, with_spreads
 from oodometer.tables.main_metric import (
     NAME_OF_FILE,
     main_metric_first,
@@ -63,6 +64,7 @@ from oodometer.tables.main_metric import (
 )
 from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metrics_in
 from oodometer.tables.vocabulary.others import names_metrics
+from oodometer.tables.vocabulary.uncertainty import Uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,8 +158,11 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     require_clear_commas(frame, roles)
     measured = find_runs(to_long(frame, roles, notes), notes, roles)
     note_unexplained(frame, measured.set_aside, roles, notes)
+    said = of_titles(map(str, frame.columns)).or_else(table.uncertainty)
     results = {
-        str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
+        str(metric): _results(
+            replace(measured.long, frame=part), str(metric), roles, runs, said, notes
+        )
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     }
     stated = stated_main(frame, default, source, table.about)
@@ -275,19 +280,20 @@ def _of_one_detector(
     return frame.assign(detector=stem)
 
 
-def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: list[str]) -> Results:
-    """Return the results of one metric; `runs` stand behind each mean with a spread."""
+def _results(
+    long: Long,
+    metric: str,
+    roles: Roles,
+    runs: int | None,
+    said: Uncertainty,
+    notes: list[str],
+) -> Results:
+    """Return the results of one metric; `runs`, or those said, stand behind each mean ± spread."""
     known = [name for name in ("detector", "id", "ood") if name in long.frame.columns]
     frame = long.frame[[*known, *long.factors, *long.covariates, "value"]].reset_index(drop=True)
     part = long.frame.reset_index(drop=True)
     if part["spread"].notna().any():
-        frame["spread"] = part["spread"]
-        if runs is not None or "runs" in part.columns:
-            frame["runs"] = part["runs"] if runs is None else runs
-        notes.append(
-            "numbers with ± are read as mean ± standard deviation; without the individual runs, "
-            "fewer conclusions are possible"
-        )
+        frame = with_spreads(frame, part, said, runs, notes)
     elif runs is not None:
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:

@@ -26,6 +26,7 @@ from oodometer.tables.pages.finding import find_tables
 from oodometer.tables.pages.logged import logged_tables, logs_beside, mixed_logs, named_lines
 from oodometer.tables.pages.stacked import stacked_tables
 from oodometer.tables.pages.text import is_page, text_tables
+from oodometer.tables.vocabulary.uncertainty import NOTHING_SAID, Uncertainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,7 @@ class Table:
     notes: tuple[str, ...] = ()  # on what was done to read it
     about: str = ""  # what stands above the table, or in its caption
     found: tuple[Found, ...] = ()  # all tables of the file
+    uncertainty: Uncertainty = NOTHING_SAID  # on numbers after ±, in the text around it
 
 
 def read_file(path: Path) -> dict[str, Table]:
@@ -276,4 +278,4 @@ def _framed(grid: Grid, found: tuple[Found, ...] = ()) -> Table:
     import pandas as pd
 
     frame = pd.DataFrame(grid.rows, columns=grid.titles, dtype=object)
-    return Table(frame, tuple(grid.notes), grid.about, found)
+    return Table(frame, tuple(grid.notes), grid.about, found, grid.uncertainty)

@@ -25,6 +25,7 @@ from oodometer.tables.frames.named_levels import with_named_levels
 from oodometer.tables.frames.parts import side_by_side
 from oodometer.tables.frames.sections import is_heading, padded, with_bases, with_sections
 from oodometer.tables.pages.latex import latex_captions
+from oodometer.tables.vocabulary.uncertainty import NOTHING_SAID, Uncertainty, uncertainty_in
 
 _LOOKED_AT = 1000  # rows that tell what a column holds
 _SHOWN = 60  # characters of a line that a note quotes
@@ -37,6 +38,7 @@ class Grid(NamedTuple):
     rows: Rows
     notes: list[str]
     about: str  # what stands above the table, or in its caption
+    uncertainty: Uncertainty = NOTHING_SAID  # on numbers after ±, in these texts
 
 
 def read_grid(text: str, where: str) -> Grid:
@@ -94,7 +96,8 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     _require_different(titles, where)
     _carry_around(titles, body, numeric, notes)
     _carry_down(titles, body, numeric, notes)
-    return Grid(titles, [padded(row, len(titles)) for row in body], notes, about)
+    body = [padded(row, len(titles)) for row in body]
+    return Grid(titles, body, notes, about, uncertainty_in(about))
 
 
 def _carry_down(

@@ -33,6 +33,7 @@ from oodometer.tables.vocabulary.titles import (
     REPEAT_WORD,
     mentions_setting,
 )
+from oodometer.tables.vocabulary.uncertainty import common
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,8 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
         notes.append(f"taken from {names} names: {', '.join(added)}")
     about = {table.about for table in tables.values()}
     found = tuple(found for table in tables.values() for found in table.found)
-    return Table(frame, about=about.pop() if len(about) == 1 else "", found=found)
+    said = common(table.uncertainty for table in tables.values())
+    return Table(frame, (), about.pop() if len(about) == 1 else "", found, said)
 
 
 def _require_alike(tables: Mapping[Path, Table]) -> None:

@@ -142,6 +142,7 @@ def _candidate(table: PageTable, place: int, name: str) -> Candidate:
     except UserError as problem:
         width = max(map(len, table.rows))
         return Candidate(table, Found(number, name, len(table.rows), width), None, str(problem))
+    grid = grid._replace(uncertainty=table.uncertainty.or_else(grid.uncertainty))
     return Candidate(table, Found(number, name, len(grid.rows), len(grid.titles)), grid)
 
 

@@ -13,6 +13,7 @@ from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in, without_metric
+from oodometer.tables.vocabulary.uncertainty import common
 
 _SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings
 _MANY_WORDS = 12
@@ -38,7 +39,8 @@ def join(parts: Sequence[tuple[PageTable, Grid]]) -> Grid | None:
     notes = list(dict.fromkeys(note for grid in grids for note in grid.notes))
     about = {grid.about: metrics_in(grid.about) for grid in grids}
     alike = len({frozenset(metrics) for metrics in about.values()}) == 1
-    return Grid(titles, rows, notes, next(iter(about)) if alike else "")
+    uncertainty = common(grid.uncertainty for grid in grids)
+    return Grid(titles, rows, notes, next(iter(about)) if alike else "", uncertainty)
 
 
 def _with_common_titles(grids: Sequence[Grid]) -> tuple[list[Grid], list[str]]:

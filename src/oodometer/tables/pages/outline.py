@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from oodometer.tables.cells import Rows
 from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.uncertainty import NOTHING_SAID, Uncertainty, uncertainty_in
 
 BOLD, CAPTION, SUBCAPTION = 7, 8, 9  # levels below those of headings, 0 to 6
 _NUMBERING = re.compile(  # 1. , 2.3 , (a) , Table 4: ; not the 10 of "10 classes"
@@ -33,6 +35,7 @@ class PageTable:
     facts: Mapping[str, str] = field(default_factory=dict)  # ID dataset -> CIFAR-10
     pairs: str = ""  # the last line that says what two numbers in a cell are
     problem: str = ""  # why it cannot be read, if it is known already
+    uncertainty: Uncertainty = NOTHING_SAID  # on numbers after ±, in captions and prose
 
 
 class Outline:
@@ -42,6 +45,7 @@ class Outline:
         self.tables: list[PageTable] = []
         self._levels: dict[int, str] = {}
         self._facts: dict[int, dict[str, str]] = {}  # by the level of the heading above
+        self._uncertainty: dict[int, Uncertainty] = {}  # so, too; the last line of prose counts
         self._above = ""
         self._pairs = ""
         self._after_table = False
@@ -50,19 +54,24 @@ class Outline:
         """Go below a heading; those of its level and deeper ones end."""
         self._levels = {n: said for n, said in self._levels.items() if n < level}
         self._facts = {n: facts for n, facts in self._facts.items() if n < level}
+        self._uncertainty = {n: said for n, said in self._uncertainty.items() if n < level}
         self._above, self._after_table = "", False
         if text.strip():
             self._levels[level] = _unnumbered(text)
+            self._uncertainty[level] = uncertainty_in(text)
 
     def say(self, line: str) -> None:
         """Pass a line of prose."""
+        level = max(self._levels, default=-1)
+        before = self._uncertainty.get(level, NOTHING_SAID)
+        self._uncertainty[level] = uncertainty_in(line, is_prose=True).or_else(before)
         line = " ".join(line[:_LONGEST].split())
         named = (all(map(metric_named, found.groups())) for found in _TWO.finditer(line))
         if _OF_CELLS.search(line) and any(named):
             self._pairs = line
         fact = _FACT.fullmatch(line)
         if fact:
-            self._facts.setdefault(max(self._levels, default=-1), {})[fact[1]] = fact[2].strip()
+            self._facts.setdefault(level, {})[fact[1]] = fact[2].strip()
         self._above, self._after_table = (_RULES.sub("", line) or line).rstrip(" :："), False
 
     @property
@@ -78,7 +87,12 @@ class Outline:
             own = {level: _unnumbered(said) for level, said in (captions or {}).items()}
             levels = {**self._levels, **own}
             facts = {key: value for said in self._facts.values() for key, value in said.items()}
-            self.tables.append(PageTable(rows, levels, self._above, facts, self._pairs, problem))
+            said = [uncertainty_in(caption) for caption in (captions or {}).values()]
+            said += [self._uncertainty[level] for level in sorted(self._uncertainty, reverse=True)]
+            uncertainty = reduce(Uncertainty.or_else, said, NOTHING_SAID)
+            self.tables.append(
+                PageTable(rows, levels, self._above, facts, self._pairs, problem, uncertainty)
+            )
             self._after_table = True
         self._above = ""
 
@@ -87,7 +101,8 @@ class Outline:
         if self.tables and CAPTION not in self.tables[-1].levels:
             last = self.tables.pop()
             levels = {**last.levels, CAPTION: _unnumbered(text)}
-            self.tables.append(replace(last, levels=levels))
+            said = uncertainty_in(text).or_else(last.uncertainty)
+            self.tables.append(replace(last, levels=levels, uncertainty=said))
 
 
 def _unnumbered(text: str) -> str:
