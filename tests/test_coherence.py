@@ -368,6 +368,22 @@ def test_a_set_on_which_nobody_beats_chance_is_named():
     assert not any("chance" in c.text for c in finding.claims)
 
 
+def test_detectors_below_one_half_are_named_where_sets_have_one_value_each():
+    sets = ("a", "b", "c", "d")
+    numbers = {"good": (0.9, 0.93, 0.95, 0.94), "bad": (0.35, 0.32, 0.41, 0.4),
+               "erratic": (0.65, 0.32, 0.2, 0.7)}  # fmt: skip
+    rows = [(d, s, v) for d, own in numbers.items() for s, v in zip(sets, own, strict=True)]
+    table = Results(pd.DataFrame(rows, columns=["detector", "ood", "value"]))
+    claims = {c.text: c for c in ranking_of(table, np.random.default_rng(0)).claims}
+    worse = claims["Worse than chance (AUROC below 0.5) on other outlier sets like these: bad."]
+    assert worse.verdict == "holds" and worse.evidence.startswith("intervals that allow for 3")
+    (open_,) = [c for text, c in claims.items() if text.startswith("Below an AUROC of 0.5")]
+    assert open_.verdict == "undecided" and "erratic 0.467" in open_.evidence
+    one = replace(table, frame=table.frame[table.frame["ood"] == "a"])
+    texts = [c.text for c in ranking_of(one, np.random.default_rng(0)).claims]
+    assert "Below an AUROC of 0.5, though not significantly: bad." in texts
+
+
 def left_out(values):
     """Who leads without a set: detectors x sets of true means, six runs of each."""
     rng = np.random.default_rng(0)

@@ -14,7 +14,6 @@ from oodometer.protocols.common.words import (
     LEVEL,
     SHOWN,
     SIGNIFICANT,
-    between,
     count,
     few,
     in_all,
@@ -287,6 +286,8 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
     """On which sets does no detector beat chance, and which detectors are worse than chance?"""
     if not _has_chance(contest):
         return []
+    if not contest.on_sets:
+        return _below_chance(contest)
     many, worse = len(contest.detectors), []
     for name, pairwise in contest.on_sets.items():
         strict = pairwise.intervals(1.0 - SIGNIFICANT / (many * len(contest.on_sets)))
@@ -305,17 +306,48 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
     return claims
 
 
+def _below_chance(contest: Contest) -> list[Claim]:
+    """Which detectors are worse than chance on average, where no set has a spread of its own?"""
+    below = dict(zip(contest.detectors, contest.means.tolist(), strict=True))
+    below = {name: mean for name, mean in below.items() if mean < CHANCE}
+    sure: dict[str, Estimate] = {}
+    if below and contest.main is not None:
+        level, board = 1.0 - SIGNIFICANT / len(contest.detectors), contest.main.board
+        strict = contest.main.pairwise.intervals(level)
+        own = {name: strict[row] for name, row in zip(contest.detectors, board.order, strict=True)}
+        sure = {name: own[name] for name in below if own[name].high < CHANCE}
+    claims = []
+    if sure and contest.main is not None:
+        text = f"Worse than chance (AUROC below 0.5) {contest.main.scope}: "
+        many = count(len(contest.detectors), "detector")
+        evidence = f"intervals that allow for {many}: {_spelled_out(sure)}"
+        claims.append(Claim(f"{text}{few(list(sure), 'detector')}.", "holds", evidence))
+    if rest := [name for name in below if name not in sure]:
+        parts = [f"{name} {number(below[name])}" for name in rest]
+        text = f"Below an AUROC of 0.5, though not significantly: {few(rest, 'detector')}."
+        claims.append(Claim(text, "undecided", spelled(parts)))
+    return claims
+
+
 def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
     """Nobody beats chance if all are worse: each must be, which allows for their number."""
     level = 1.0 - SIGNIFICANT / len(contest.on_sets)
     are_below = all(
         own.high < CHANCE for name in lost for own in contest.on_sets[name].intervals(level)
     )
-    parts = [f"{name} {number(e.value)} [{between(e.low, e.high)}]" for name, e in lost.items()]
     beats = "No detector beats" if are_below else "No detector is significantly better than"
     return Claim(
         f"{beats} chance on {few(list(lost), contest.set_word)}.",
         "holds" if are_below else "undecided",
         "AUROC of the best there, with an interval that allows for "
-        f"{count(len(contest.detectors), 'detector')}: {spelled(parts)}",
+        f"{count(len(contest.detectors), 'detector')}: {_spelled_out(lost)}",
+    )
+
+
+def _spelled_out(found: Mapping[str, Estimate]) -> str:
+    return spelled(
+        [
+            f"{name} {number(e.value)} [{number(e.low)}, {number(e.high)}]"
+            for name, e in found.items()
+        ]
     )

@@ -180,8 +180,9 @@ def _wanted(candidates: Sequence[Candidate], file: str, wanted: str) -> list[Can
         numbers = {int(part) for part in parts}
         missing = numbers - {c.found.number for c in candidates}
         if missing:
-            have = f"1 to {len(candidates)}" if len(candidates) > 1 else "1"
-            raise UserError(f"'{file}' has no table {min(missing)}: its tables are {have}.")
+            many = len(candidates)
+            have = f"its tables are 1 to {many}" if many > 1 else "it has one table"
+            raise UserError(f"'{file}' has no table {min(missing)}: {have}.")
         return [c for c in candidates if c.found.number in numbers]
     words = wanted.casefold()
     if words == _EVERY:
