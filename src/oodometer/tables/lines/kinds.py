@@ -13,7 +13,7 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.likeness import are_numbers, mostly
-from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
@@ -146,10 +146,12 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
                 f"in other forms ({roles.option(re_evaluation=title)})?"
             )
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
+            column = title if title in roles.factors else ALL  # or numbers in titles: env0, env1
             raise UserError(
                 f"'{title}' numbers {len(levels)} levels: are they repeated runs "
-                f"({roles.option(repeat=title)}), conditions ({roles.option(condition=title)}) or "
-                f"evaluations of the same runs ({roles.option(re_evaluation=title)})?"
+                f"({roles.option(repeat=column)}), conditions ({roles.option(condition=column)}), "
+                f"evaluations of the same runs ({roles.option(re_evaluation=column)}) or parts of "
+                f"the data ({roles.option(part=column)})?"
             )
 
 
