@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from growth import calls_per_piece
 
+from oodometer import analyze
 from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.frames.glued import with_crossed_names
@@ -165,6 +166,23 @@ def test_every_option_about_numbers_in_titles_is_accepted(tmp_path):
     said = [[factor.kind for factor in results.factors] for results in found]
     assert said == [["repeat"], ["condition"], ["re_evaluation"], ["part"]]
     assert {results.ids for results in found} == {("PACS", "OfficeHome")}
+
+
+def test_options_about_conditions_in_titles_are_accepted(tmp_path):
+    titles = ["baseline", "with aug", "only mix", "full"]
+    rows = ["MSP,SVHN,.851,.842,.863,.855", "KNN,SVHN,.882,.875,.891,.884",
+            "ViM,SVHN,.904,.897,.915,.901"]  # fmt: skip
+    text = "\n".join([",".join(["method,dataset", *(f"auroc {t}" for t in titles)]), *rows])
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match="what titles of columns are") as asked:
+        analyze(path)
+    options = re.findall(r'--columns "([^"]+)"', str(asked.value))
+    found = [read(tmp_path, text, option).results[0] for option in options]
+    assert [[factor.kind for factor in results.factors] for results in found] == [
+        ["condition"], ["re_evaluation"], []
+    ]  # fmt: skip
+    assert {*found[2].frame["id"]} == {*titles}
 
 
 @pytest.mark.parametrize(("said", "beside"), [("ood=*", "id"), ("id=*", "ood")])
