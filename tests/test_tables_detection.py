@@ -340,3 +340,46 @@ def test_a_bare_fpr_is_that_of_a_detector_before_its_name_too(tmp_path):
     found = read_results(path).results
     assert [results.metric for results in found] == ["auroc", "fpr95"]
     assert {results.detectors for results in found} == {("msp", "energy")}
+
+
+@pytest.mark.parametrize(
+    ("names", "factor"),
+    [
+        (["SGD", "Adam", "AdamW"], "optimizer"),
+        (["ResNet-18", "DenseNet-121", "VGG-16"], "network"),
+        (["cutmix", "mixup", "none"], "setup"),
+    ],
+)
+def test_untitled_names_of_what_is_chosen_before_training_are_no_outlier_sets(
+    tmp_path, names, factor
+):
+    rows = [f"{name},95.{n},9{n}.2,9{n}.9,88.{n}" for n, name in enumerate(names)]
+    reading = read(tmp_path, "\n".join([",Accuracy,AUROC MSP,AUROC Energy,AUROC KNN", *rows]))
+    (found,) = reading.results[0].factors
+    assert (found.name, found.kind) == (factor, "condition")
+    assert len(reading.results[0].ood) == 1
+    sets = read(tmp_path, "\n".join([",AUROC MSP,AUROC KNN", "SVHN,91,92", "iSUN,90,93"]))
+    assert sets.results[0].ood == ("SVHN", "iSUN")
+
+
+@pytest.mark.parametrize(
+    "titles", ["NearOOD{0},FarOOD{0}", "near_ood{0},far_ood{0}", "SVHN{0},LSUN{0}"]
+)
+@pytest.mark.parametrize("has_spread", [False, True])
+def test_accuracy_beside_outliers_without_metric_is_that_of_the_classifier(
+    tmp_path, titles, has_spread
+):
+    header = titles.format("_mean" if has_spread else "")
+    if has_spread:
+        header = ",".join(f"{t},{t.removesuffix('mean')}std" for t in header.split(","))
+    own = {"msp": (88.0, 90.7), "knn": (90.6, 92.9), "vim": (88.7, 93.5)}
+    cells = {
+        name: ",".join(f"{value},0.{n + 2}" if has_spread else str(value) for value in values)
+        for n, (name, values) in enumerate(own.items())
+    }
+    rows = [f"{name},{text},95.06" for name, text in cells.items()]
+    reading = read(tmp_path, "\n".join([f"method,{header},ID_acc", *rows]))
+    results = reading.results[0]
+    assert results.metric == "auroc" and len(results.ood) == 2
+    assert means(reading) == {n: round(sum(v) / 200, 3) for n, v in own.items()}
+    assert ("spread" in results.frame.columns) == has_spread

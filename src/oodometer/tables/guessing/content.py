@@ -25,7 +25,13 @@ from oodometer.tables.vocabulary.data_names import (
     is_undisturbed,
 )
 from oodometer.tables.vocabulary.measures import GENERAL, base_metric, metric_named
-from oodometer.tables.vocabulary.names import is_detector, is_model, is_posthoc, is_surely_detector
+from oodometer.tables.vocabulary.names import (
+    is_detector,
+    is_model,
+    is_posthoc,
+    is_surely_detector,
+    what_is_chosen,
+)
 from oodometer.tables.vocabulary.others import without_mean_over_outliers
 from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
@@ -140,6 +146,7 @@ def _about_data(
         _require_one_set(frame, [weak[t] for t in WEAK_SET_TITLES if t in weak], free, roles)
     named += [weak[title] for title in WEAK_SET_TITLES if title in weak]
     untitled = [c for c in free if is_untitled(c) and not any(map(is_undisturbed, frame[c]))]
+    untitled = [c for c in untitled if not what_is_chosen(frame[c].unique().tolist())]
     about = [column for column in free if is_wide and is_about_data(frame, column)]
     return next(iter([*named, *untitled, *about]), None)
 

@@ -151,8 +151,9 @@ def _are_general(
         return False
     if chosen & (GENERAL | set(roles.own)):
         return True
-    beside = [c for c in frame.columns if c not in named and (is_set(c) or is_detector(c))]
-    of_sets = sum(numeric_share(frame[c]) > 0.5 for c in beside[:3])
+    numbers = (c for c in frame.columns if c not in named and numeric_share(frame[c]) > 0.5)
+    beside = {statistic_of(c)[1] for c in numbers}  # SVHN of SVHN_mean and SVHN_std
+    of_sets = sum(is_set(what) or is_detector(what) or is_group(what) for what in beside)
     return (default is None or default in GENERAL) and of_sets < 2
 
 

@@ -19,7 +19,7 @@ from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
 from oodometer.tables.vocabulary.data_names import are_corruptions
 from oodometer.tables.vocabulary.measures import base_metric
-from oodometer.tables.vocabulary.names import is_detector, is_model
+from oodometer.tables.vocabulary.names import is_detector, what_is_chosen
 from oodometer.tables.vocabulary.titles import ARCHITECTURE_TITLES, MODEL_TITLES, mentions_setting
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _is_assumed(title: str, levels: list[str]) -> bool:
         said = False  # of the training data, or of those that the same model is tested on
     if said:
         return False
-    named = any(mostly(levels, test) for test in (is_model, is_detector))
+    named = mostly(levels, is_detector) or bool(what_is_chosen(levels))
     return by_title(title, levels).kind == "condition" and not named
 
 
@@ -145,7 +145,8 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
                 f"({roles.option(part=column)}), a repeated run ({roles.option(repeat=column)}), a "
                 f"condition ({roles.option(condition=column)}){nothing * (column != ALL)}?"
             )
-        if numeric_share(levels) == 0 and (is_untitled(title) or _may_be_sets(long, title, levels)):
+        untitled = is_untitled(title) and not what_is_chosen(levels)
+        if numeric_share(levels) == 0 and (untitled or _may_be_sets(long, title, levels)):
             raise UserError(
                 f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
                 f"('{title}'): conditions ({roles.option(condition=column)}), data sets "
