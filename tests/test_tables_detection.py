@@ -383,3 +383,11 @@ def test_accuracy_beside_outliers_without_metric_is_that_of_the_classifier(
     assert results.metric == "auroc" and len(results.ood) == 2
     assert means(reading) == {n: round(sum(v) / 200, 3) for n, v in own.items()}
     assert ("spread" in results.frame.columns) == has_spread
+
+
+def test_the_name_of_the_best_column_is_no_detector(tmp_path):
+    rows = ["cardio,0.92,0.66,0.93,ECOD", "glass,0.79,0.87,0.71,LOF", "wine,0.80,0.99,0.74,LOF",
+            "thyroid,0.98,0.66,0.97,IForest"]  # fmt: skip
+    reading = read(tmp_path, "\n".join(["dataset,IForest,LOF,ECOD,best", *rows]))
+    assert reading.results[0].detectors == ("IForest", "LOF", "ECOD")
+    assert ("best", "not used: names one of the columns") in reading.columns

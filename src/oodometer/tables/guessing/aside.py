@@ -62,6 +62,8 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             texts.tolist()
         ):
             roles.ignored[column] = "row numbers"
+        elif _names_columns(frame, column):
+            roles.ignored[column] = "names one of the columns"
         elif parts := _made_of(frame, column):
             roles.ignored[column] = f"made of {', '.join(parts[:-1])} and {parts[-1]}"
         else:
@@ -76,6 +78,13 @@ def _holds_costs(frame: pd.DataFrame, column: str) -> bool:
     names = [c for c in frame.columns if c != column and numeric_share(frame[c]) == 0]
     named = [c for c in names if not are_costs(frame[c].tolist())]
     return bool(named) and not frame.duplicated(named).any()
+
+
+def _names_columns(frame: pd.DataFrame, column: str) -> bool:
+    """Whether each line names one of the columns with numbers, such as that of its best."""
+    names = {text for text in frame[column].unique() if not is_gap(text)}
+    numbers = {str(c) for c in frame.columns if c in names and numeric_share(frame[c]) > 0.5}
+    return len(names) > 1 and names == numbers
 
 
 def _made_of(frame: pd.DataFrame, column: str) -> list[str]:
