@@ -49,7 +49,9 @@ _FEWEST_ROWS = 3  # of a matrix
 _VALUES = frozenset({"value", "values", "result", "results", "score"})  # plain titles
 _AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
 # 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
-_SEVERAL = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?")
+_SEVERAL = re.compile(
+    r"(?!\d+\s*/\s*25[56]$)[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?"
+)
 
 
 class NothingComparedError(UserError):
