@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of other numbers"
+REPORTED = "as others report it"
+_PAPER = frozenset({"paper", "papers", "reported", "published"})
+_OWN = frozenset(
+    {"our", "ours", "own", "run", "reproduced", "reproduction", "repro", "measured",
+     "implementation", "this", "repo"}
+)  # fmt: skip
 _MOST_PARTS = 10  # columns of which some may have a mean
 _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
@@ -62,6 +68,7 @@ def titled_results(
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     found = _by_statistic(frame, named, roles, general)
     kinds = {statistic: _with_cutoffs(columns, roles) for statistic, columns in found.items()}
+    _leave_out_reported(kinds, roles)
     require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _choose_bests(roles, kinds["best"])
@@ -106,6 +113,21 @@ def _by_statistic(
         else:
             kinds[statistic][column] = (metric, what)
     return kinds
+
+
+def _leave_out_reported(kinds: Mapping[str, _Named], roles: Roles) -> None:
+    """Leave out what a paper reports beside own numbers of the same metric: AUROC (paper)."""
+    reported = {
+        c for found in kinds.values() for c, (_, what) in found.items() if words_of(what) & _PAPER
+    }
+    own = {m for found in kinds.values() for c, (m, _) in found.items() if c not in reported}
+    for found in kinds.values():
+        for column in [c for c, (metric, _) in found.items() if c in reported and metric in own]:
+            roles.ignored[column] = REPORTED
+            del found[column]
+        if reported:
+            bare = {c: m for c, (m, what) in found.items() if what and words_of(what) <= _OWN}
+            found |= {c: (m, "") for c, m in bare.items()}
 
 
 def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
