@@ -167,6 +167,21 @@ def test_a_bare_rate_beside_fpr95_is_another_one(tmp_path):
     assert dict(found.columns)["LOCO mean FPR"] == "not used: another kind of metric"
 
 
+def test_all_beside_one_part_of_it_is_no_mean(tmp_path):
+    rows = ["raw,0.046,0.155", "temperature,0.044,", "isotonic,0.004,0.014"]
+    text = "\n".join(["method,ECE (all),ECE (score > 0.25)", *rows])
+    asked(tmp_path, text, "calibration_error=ECE (all)", name="t.csv")
+    found = read(tmp_path, text, "t.csv", "calibration_error=ECE (all)")
+    assert found.results[0].detectors == ("raw", "temperature", "isotonic")
+
+
+def test_seeds_are_runs_also_where_a_search_is_mentioned(tmp_path):
+    rows = "| Grid best | 0.859 ± 0.03 |\n| GA best | 0.884 ± 0.009 |\n"
+    text = f"Validated search results ({{}}).\n\n| Method | AUROC |\n|-|-|\n{rows}"
+    assert set(read(tmp_path, text.format("10 seeds")).results[0].frame["runs"]) == {10}
+    assert "runs" not in read(tmp_path, text.format("10 trials")).results[0].frame
+
+
 def test_a_noise_floor_is_no_competitor(tmp_path):
     found = read(tmp_path, "Method,AUROC\nA,0.6\nB,0.58\nnoise floor (95th pct),0.54\n", "t.csv")
     assert found.results[0].detectors == ("A", "B")

@@ -172,12 +172,12 @@ def _better(column: str) -> str:
     return "lower" if "↓" in column else "higher"
 
 
-def mean_of_one(mean: str, other: str) -> UserError:
+def mean_of_one(mean: str, other: str, role: str = "higher") -> UserError:
     """Ask which of two columns decides if one is called average: no mean is of one column."""
-    options = " or ".join(option(higher=column) for column in (mean, other))
+    options = " or ".join(option(**{role: column}) for column in (mean, other))
+    lower = " (lower= if lower is better)" * (role == "higher")
     return UserError(
-        f"'{mean}' cannot be the mean of '{other}' alone: say which decides, with {options} "
-        "(lower= if lower is better)."
+        f"'{mean}' cannot be the mean of '{other}' alone: say which decides, with {options}{lower}."
     )
 
 

@@ -16,7 +16,8 @@ from oodometer.tables.guessing.alternatives import is_mean_of, require_detection
 from oodometer.tables.guessing.gains import beside_statistic, is_one_of
 from oodometer.tables.guessing.likeness import are_runs, mostly
 from oodometer.tables.guessing.metric_titles import named_metrics, statistic_of
-from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
+from oodometer.tables.guessing.questions import mean_of_one
+from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import (
@@ -207,6 +208,7 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
     for metric, what in roles.measured.values():  # before means are added
         said.setdefault(metric, []).append(what)
     for column, (metric, what) in means.items():
+        _require_several(column, metric, what, roles)
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
         beside = {plain(other) for name, other in roles.measured.values() if name == metric}
@@ -218,6 +220,16 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _require_several(column: str, metric: str, what: str, roles: Roles) -> None:
+    """Ask what decides where all of something stands beside a part of it: ECE (all), ECE (sure).
+
+    No mean is that of one column, so that it is none.
+    """
+    others = [c for c, (own, said) in roles.measured.items() if own == metric and said]
+    if plain(what) == "all" and len(others) == 1:
+        raise mean_of_one(column, others[0], role_of(metric))
 
 
 def _may_be_mean(frame: pd.DataFrame, column: str, metric: str, roles: Roles) -> bool:
