@@ -71,6 +71,9 @@ def test_tables_of_means_and_of_differences_are_not_asked_about(tmp_path):
     assert [table.why_not for table in found.found] == ["", "means of other tables",
                                                         "differences to others"]  # fmt: skip
     assert read(tmp_path, sets + mean, "page.md#2").results[0].frame["spread"].notna().all()
+    for apart in (mean.replace("88", "98"), mean.replace("Average over sets", "Scores")):
+        with pytest.raises(UserError, match="holds 2 tables with results"):
+            read(tmp_path, sets + apart)
     other = mean.replace("MSP", "ODIN").replace("KNN", "ViM")  # of other names
     asked_about = "holds 2 tables with results"
     with pytest.raises(UserError, match=asked_about):

@@ -99,7 +99,7 @@ def _columns(
         facts = {_DATA: list(own), **facts}
     if not headings and not facts:
         above = [table.above for table in tables]
-        headings = [above] if len(set(above)) > 1 else []
+        headings = [above] if len(set(above)) > 1 and all(above) else []
     has_metric = any(map(metric_named, titles)) or any(table.pairs for table in tables)
     kept = list(facts.items())
     of_data = any(_SAYS_DATA.search(text) for table in tables for text in table.levels.values())
