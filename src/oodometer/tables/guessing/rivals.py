@@ -22,7 +22,7 @@ from oodometer.tables.vocabulary.titles import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_METHODS = frozenset(  # Calibration Method
+METHODS = frozenset(  # Calibration Method
     {"method", "methods", "detector", "detectors", "calibrator", "calibrators", "calibration",
      "imputer", "aggregator"}
 )  # fmt: skip
@@ -35,7 +35,7 @@ def require_no_methods(
     frame: pd.DataFrame, free: Sequence[str], named: str | None, roles: Roles
 ) -> None:
     """Ask what is compared, where one column names models and another methods."""
-    methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
+    methods = [c for c in free if c != named and plain(c.split()[-1]) in METHODS]
     if named is not None and methods:
         raise which_column(frame, [named, *methods], roles)
 

@@ -35,7 +35,7 @@ _GENERIC = frozenset(
 # What others are measured by, and nobody can use: bounds, chance, people.
 _REFERENCES = re.compile(
     r"(?:the|theoretical|supervised|performance)*(?:oracle)?(?:upper|lower)bound|oracle|groundtruth"
-    r"|(?:random)?(?:chance|guess|guessing)(?:level|baseline|performance)?|random(?:baseline|level)"
+    r"|(?:random)?(?:chance|guess|guessing)(?:level|baseline|performance)?|random(?:baseline|level)|noisefloor"
     r"|(?:non)?(?:expert)?humans?(?:expert|level)?s?(?:performance|baseline|accuracy|average|score)?"
 )
 
