@@ -23,6 +23,7 @@ from oodometer.protocols.common.words import (
 )
 from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.comparison import Difference
+from oodometer.stats.pairwise import Pairwise
 
 BASELINE = "max_softmax"  # what the leader is compared with on each outlier set, where it is there
 CHANCE = 0.5  # AUROC of a detector that guesses
@@ -290,7 +291,7 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
         return _below_chance(contest)
     many, worse = len(contest.detectors), []
     for name, pairwise in contest.on_sets.items():
-        strict = pairwise.intervals(1.0 - SIGNIFICANT / (many * len(contest.on_sets)))
+        strict = _proven(pairwise, 1.0 - SIGNIFICANT / (many * len(contest.on_sets)))
         below = [d for d, own in zip(contest.detectors, strict, strict=True) if own.high < CHANCE]
         if below:
             worse.append((name, below))
@@ -306,6 +307,13 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
     return claims
 
 
+def _proven(pairwise: Pairwise, level: float) -> tuple[Estimate, ...]:
+    """Intervals of the means; of two cases, which decide nothing, all values are possible."""
+    if np.isinf(pairwise.error).all():
+        return tuple(Estimate(mean, -np.inf, np.inf) for mean in pairwise.means.tolist())
+    return pairwise.intervals(level)
+
+
 def _below_chance(contest: Contest) -> list[Claim]:
     """Which detectors are worse than chance on average, where no set has a spread of its own?"""
     below = dict(zip(contest.detectors, contest.means.tolist(), strict=True))
@@ -313,7 +321,7 @@ def _below_chance(contest: Contest) -> list[Claim]:
     sure: dict[str, Estimate] = {}
     if below and contest.main is not None:
         level, board = 1.0 - SIGNIFICANT / len(contest.detectors), contest.main.board
-        strict = contest.main.pairwise.intervals(level)
+        strict = _proven(contest.main.pairwise, level)
         own = {name: strict[row] for name, row in zip(contest.detectors, board.order, strict=True)}
         sure = {name: own[name] for name in below if own[name].high < CHANCE}
     claims = []
@@ -333,7 +341,7 @@ def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
     """Nobody beats chance if all are worse: each must be, which allows for their number."""
     level = 1.0 - SIGNIFICANT / len(contest.on_sets)
     are_below = all(
-        own.high < CHANCE for name in lost for own in contest.on_sets[name].intervals(level)
+        own.high < CHANCE for name in lost for own in _proven(contest.on_sets[name], level)
     )
     beats = "No detector beats" if are_below else "No detector is significantly better than"
     return Claim(
