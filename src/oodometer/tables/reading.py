@@ -62,7 +62,12 @@ from oodometer.tables.main_metric import (
     note_sets_without,
     stated_main,
 )
-from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metrics_in
+from oodometer.tables.vocabulary.measures import (
+    MEASURES,
+    metric_named,
+    metrics_in,
+    metrics_in_name,
+)
 from oodometer.tables.vocabulary.others import names_metrics
 from oodometer.tables.vocabulary.uncertainty import Uncertainty
 
@@ -256,8 +261,8 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
 
 def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
-    for text, source in ((stem, NAME_OF_FILE), (about, _TEXT)):
-        named = metrics_in(text)
+    of_name, of_text = metrics_in_name(stem), metrics_in(about)
+    for named, source in ((of_name, NAME_OF_FILE), (of_text, _TEXT)):
         if len(named) == 1:
             return named.pop(), source
     return None, ""

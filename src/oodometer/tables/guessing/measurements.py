@@ -57,9 +57,15 @@ def measurements(frame: pd.DataFrame, cells: Cells, bounded: bool) -> list[str]:
 
 
 def _is_setting_by_size(column: str, found: Collection[str], cells: Cells) -> bool:
-    """Whether numbers that come again and again are far below all others: k1 and b of BM25."""
+    """Whether numbers that come again and again are far below all others: k1 and b of BM25.
+
+    Settings stand before results, or behind them, but not amid them.
+    """
     own = [cell.value for cell in cells[column]]
     if len(found) < _MANY or is_known(column) or _REPEATED * len({*own}) > len(own):
+        return False
+    titles = [c for c in cells if c in found]
+    if 1 < titles.index(column) < len(titles) - 1:
         return False
     others = [cells[c] for c in found if c != column]
     varied = [own for own in others if 2 * len({cell.value for cell in own}) > len(own)]

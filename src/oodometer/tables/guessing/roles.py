@@ -56,6 +56,7 @@ class Roles:
     are_titles: bool = False  # titles of wide columns name what is compared
     wide: str = ""  # what titles of wide columns name, as the user says
     own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows
+    is_supposed: bool = False  # nothing names a metric: numbers are read as AUROC
     said: str = ""  # the roles that the user says, as given
 
     @property

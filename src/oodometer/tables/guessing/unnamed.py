@@ -31,8 +31,6 @@ _TRANSFER = re.compile(r"→|->|⇒")  # from one domain to another
 _PERFORMANCE = frozenset({"perf", "performance", "performances"})
 _GENERIC = MEANS | {"value", "values", "score", "scores", "result", "results", "all"}
 _CLEAR = 0.5  # correlation of ranks with means that settles which is better
-_FEW_BELOW = 0.3  # share of AUROCs below chance that is not strange
-_FEWEST = 8  # numbers of which a share says something
 _SHOWN = 4  # columns of a text that may name another metric
 
 
@@ -52,8 +50,8 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     wide = len(columns) > 1 and not are_runs(titles)
     unknown = wide and not any(is_known(part) for title in titles for part in _ends(title))
     known = of_outliers or (sure > 0 and not transfers and not unknown)
-    quantities = any(is_quantity(roles.measured[c][1] or c) for c in columns)
-    if known and not quantities and not _are_low(frame, columns):
+    if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
+        roles.is_supposed = True
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(
             "no column names a metric: numbers are read as auroc, higher is better; "
@@ -68,14 +66,6 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
         f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
         f"say; {roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
     )
-
-
-def _are_low(frame: pd.DataFrame, columns: Sequence[str]) -> bool:
-    """Whether so many numbers are below chance that detectors would hardly have such AUROCs."""
-    values = [cell.value for c in columns for cell in map(read_cell, frame[c]) if cell]
-    chance = 0.5 if max(values, default=0.0) <= 1 else 50
-    below = sum(value < chance for value in values)
-    return len(values) >= _FEWEST and below > _FEW_BELOW * len(values)
 
 
 def _describes(frame: pd.DataFrame) -> bool:

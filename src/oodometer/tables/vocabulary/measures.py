@@ -184,6 +184,7 @@ _SHORT = (  # names whose letters are capital or small
     (re.compile(r"(?<![^\W_])R@(?=\d)"), "recall@"),  # R2: of regression
     (re.compile(r"(?<=[^\W_][\s_|/])AP(?=\W*$)"), "average_precision"),  # beside a name: SVHN AP
 )
+_IN_NAMES = {"ap": "AUPR", "roc": "auroc"}  # words of names of files
 _SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
 _PER_UNIT = re.compile(  # AUROC/MB is no AUROC
@@ -271,6 +272,16 @@ def metrics_in(text: str) -> set[str]:
     if len(found & GENERAL) >= _LISTED:  # all that was computed
         return found
     return found - GENERAL or found
+
+
+def metrics_in_name(stem: str) -> set[str]:
+    """Return the metrics that the name of a file mentions, where short words are no prose.
+
+    >>> metrics_in_name("benchmark_ap"), metrics_in_name("roc_df"), metrics_in_name("ap_roc")
+    ({'AUPR'}, {'auroc'}, {'AUPR', 'auroc'})
+    """
+    parts = _joined(stem).split("_")
+    return metrics_in(stem) or {_IN_NAMES[part] for part in parts if part in _IN_NAMES}
 
 
 def measure_called(name: str) -> Measure | None:
