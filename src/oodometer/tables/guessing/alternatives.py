@@ -10,9 +10,9 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
-from oodometer.tables.cells import read_cell, value_of
+from oodometer.tables.cells import value_of
 from oodometer.tables.guessing.forms import STATES, is_form, listed
-from oodometer.tables.guessing.likeness import mostly, wide_names
+from oodometer.tables.guessing.likeness import is_mean_of, mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.guessing.stated import stated_direction
@@ -258,16 +258,6 @@ def _require_no_contest(frame: pd.DataFrame, roles: Roles) -> None:
         difference = np.array([value_of(text) for text in frame[left]])
         if np.allclose(np.abs(difference), np.abs(one - other), atol=_ROUNDED, rtol=0.01):
             raise which_column(frame, [column], roles)
-
-
-def is_mean_of(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
-    """Whether numbers are the means of those beside them, but for rounding."""
-    cells = [[read_cell(text) for text in frame[c]] for c in (column, *parts)]
-    lines = [line for line in zip(*cells, strict=True) if None not in line]
-    values = [[cell.value for cell in line if cell is not None] for line in lines]
-    rounding = 0.002 * max((abs(line[0]) for line in values), default=0.0)
-    off = [abs(own - sum(others) / len(others)) for own, *others in values]
-    return len(parts) > 1 and bool(off) and max(off) <= rounding
 
 
 def require_agreeing_arrows(roles: Roles) -> None:

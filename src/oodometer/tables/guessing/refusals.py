@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 3  # readings that a question names
+_SEVERAL_METRICS = 3  # that make a table of metrics
 _COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of what was tested
 _NUMBERS_OF = frozenset({"num", "number", "nb", "count"})  # words of titles
 _TYPED = 4  # digits of a number that somebody has set
@@ -174,8 +175,12 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
 
 
 def _like_results(roles: Roles, frame: pd.DataFrame) -> list[str]:
-    """Return columns whose titles name no metric, with numbers of the size of those that do."""
-    if any(metric not in MEASURES for metric, _ in roles.measured.values()):
+    """Return columns whose titles name no metric, with numbers of the size of those that do.
+
+    Beside several metrics, they are further ones.
+    """
+    metrics = {metric for metric, _ in roles.measured.values()}
+    if len(metrics) >= _SEVERAL_METRICS or any(metric not in MEASURES for metric in metrics):
         return []
     known = [value_of(text) for column in roles.measured for text in frame[column]]
     low, high = np.nanmin(known), np.nanmax(known)
@@ -228,6 +233,9 @@ def _candidates(roles: Roles, frame: pd.DataFrame) -> list[str]:
     words = [c for c in free if numeric_share(frame[c]) <= 0.5 and not _are_hashes(frame[c])]
     words = [c for c in words if not are_remarks(frame[c].unique())]
     settings = [c for c in free if c not in words and _may_be_set(frame[c], c)]
+    metrics = {metric for metric, _ in roles.measured.values()}
+    if not words and len(metrics) >= _SEVERAL_METRICS:  # numbers beside them are further ones
+        free = [c for c in free if not are_decimals(frame[c])]
     return [*words, *settings] or [c for c in free if _may_be_compared(frame, c)]
 
 

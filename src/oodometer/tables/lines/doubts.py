@@ -79,8 +79,8 @@ def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
     unsaid = "Nothing says that the numbers are AUROCs, and " if roles.is_supposed else ""
     numbers = "them" if roles.is_supposed else "the AUROCs"
     raise UserError(
-        f"{unsaid}{below:.0%} of {numbers} are below 0.5: if the scores are reversed or lower is better, "
-        f"use {roles.option(lower=column)}; if this is another metric, "
+        f"{unsaid}{below:.0%} of {numbers} are below 0.5: if the scores are reversed or lower is "
+        f"better, use {roles.option(lower=column)}; if this is another metric, "
         f"{roles.option(higher=column)}; if they are AUROCs indeed, {roles.option(auroc=column)}."
     )
 
