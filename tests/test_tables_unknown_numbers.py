@@ -179,3 +179,11 @@ def test_columns_whose_mean_the_table_states_are_data_sets(tmp_path):
     with pytest.raises(UserError, match="Nothing says what the numbers in 'A', 'C', … are"):
         read(tmp_path, text)
     assert read(tmp_path, text, columns="accuracy=*").results[0].frame["id"].nunique() == 4
+
+
+def test_a_pattern_leaves_out_small_settings_that_are_written_with_an_exponent(tmp_path):
+    text = (
+        "method,lr,svhn R@1,lsun R@1,svhn R@5,lsun R@5\na,5e-05,.8,.7,.9,.9\nb,5e-05,.6,.5,.8,.7\n"
+    )
+    found = read(tmp_path, text, columns="higher=*R@1")
+    assert len(found.results[0].frame) == 4
