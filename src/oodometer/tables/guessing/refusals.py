@@ -17,7 +17,7 @@ from oodometer.tables.guessing.likeness import are_decimals, are_runs
 from oodometer.tables.guessing.roles import ALL, IGNORED, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.costs import names_costs
-from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, metric_named
+from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, main_first, metric_named
 from oodometer.tables.vocabulary.others import (
     METRIC_TITLES,
     are_remarks,
@@ -28,6 +28,8 @@ from oodometer.tables.vocabulary.others import (
 )
 from oodometer.tables.vocabulary.statistics import is_statistic
 from oodometer.tables.vocabulary.titles import (
+    DETECTOR_TITLES,
+    MODEL_TITLES,
     OOD_TITLES,
     REPEAT_TITLES,
     is_setting,
@@ -122,7 +124,10 @@ def require_results(roles: Roles, frame: pd.DataFrame) -> None:
     used = {*roles.measured, *roles.ignored, *roles.spreads.values()}
     for column in [c for c in frame.columns if c not in used and metric_named(c)]:
         pairs = [text for text in frame[column] if _SEVERAL.fullmatch(text)]
-        if 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
+        decides = main_first([metric for metric, _ in roles.measured.values()])[0] == "auroc"
+        if decides and 2 * len(pairs) > len(frame):
+            roles.ignored[column] = "several numbers in each cell"
+        elif 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
             raise UserError(
                 f"Cells of column '{column}', such as '{pairs[0]}', hold {_count(pairs[0])} "
                 "numbers: give each a column of its own, or leave it out with "
@@ -161,6 +166,11 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
             "No column names what is compared, such as detectors or models: add one, or say which "
             "it is with --columns detector=COLUMN."
         )
+    if (only := _only_one(roles, frame)) is not None:
+        names = [c for c in free if plain(c) not in REPEAT_TITLES][:_SHOWN]
+        options = " or ".join(roles.option(detector=name) for name in names)
+        unless = f", unless another column names what is, with {options}" if names else ""
+        return f"'{only}' says {frame[only].iloc[0]} on every line: nothing is compared{unless}."
     data = [c for c in (roles.ood, roles.id) if c in free]
     of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
     free.sort(key=lambda column: column in data)
@@ -172,6 +182,13 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
         f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
         f"compare; else say which column tells what is compared, with {options}{by_title}."
     )
+
+
+def _only_one(roles: Roles, frame: pd.DataFrame) -> str | None:
+    """Return the column that names one model, the same on all lines, if there is such a one."""
+    named = {*DETECTOR_TITLES, *MODEL_TITLES} - {"name", "score", "confidence"}
+    titled = [c for c in frame.columns if plain(c) in named and c not in roles.measured]
+    return next((c for c in titled if len(frame) > 1 and len(frame[c].unique()) == 1), None)
 
 
 def _like_results(roles: Roles, frame: pd.DataFrame) -> list[str]:
