@@ -348,3 +348,13 @@ def test_pairs_of_numbers_beside_auroc_are_left_out(tmp_path):
     )
     found = read(tmp_path, text)
     assert [results.metric for results in found.results] == ["auroc"]
+
+
+def test_lines_about_images_and_about_pixels_are_no_contest(tmp_path):
+    text = (
+        "Localization AUROC:\n\n| | Avg | Carpet | Grid | Leather |\n|---|---|---|---|---|\n"
+        "| resnet18 (Image-level) | 0.9 | 0.95 | 0.9 | 0.85 |\n"
+        "| resnet18 (Pixel-level) | 0.95 | 0.98 | 0.95 | 0.92 |\n"
+    )
+    question = asked(tmp_path, text, "detector=column 1")
+    assert "are results of different tasks" in question

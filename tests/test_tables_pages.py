@@ -420,3 +420,9 @@ def test_what_is_not_about_the_same_names_is_no_second_table_of_results(tmp_path
     )
     found = read_results(page, "detector=weight")
     assert len(found.results[0].frame) == 3
+
+
+def test_escaped_signs_in_names_are_read_without_their_backslash(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("| model | AUROC |\n|---|---|\n| my\\_net | 0.9 |\n| your\\_net | 0.8 |\n")
+    assert read_results(page).results[0].detectors == ("my_net", "your_net")

@@ -59,6 +59,7 @@ def require_detection(named: Mapping[str, tuple[str, str]], roles: Roles) -> Non
 def require_alike(frame: pd.DataFrame, roles: Roles) -> None:
     """Ask about titles that tell other tasks, ranks or conditions apart than data sets would."""
     _require_one_level(roles)
+    _require_lines_of_one_level(frame, roles)
     _require_one_cutoff(roles)
     _require_no_states(roles)
     _require_no_reference(frame, roles)
@@ -72,10 +73,7 @@ def _require_one_level(roles: Roles) -> None:
     """
     if roles.wide or roles.metric is not None:
         return
-    levels = {
-        c: {_SHORT.get(word, word) for word in words_of(what)} & _LEVELS
-        for c, (_, what) in roles.measured.items()
-    }
+    levels = {c: _levels_of(what) for c, (_, what) in roles.measured.items()}
     said = set().union(*levels.values())
     if said != _LEVELS or any(len(words) != 1 for words in levels.values()):
         return
@@ -86,6 +84,26 @@ def _require_one_level(roles: Roles) -> None:
         f"'{images[0]}' and '{pixels[0]}' are results of different tasks: if those of images "
         f"count, use {options[0]}; if those of pixels do, {options[1]}."
     )
+
+
+def _require_lines_of_one_level(frame: pd.DataFrame, roles: Roles) -> None:
+    """Refuse to compare lines of which some are about images and others about their pixels."""
+    column = roles.detector
+    if column is None or column in roles.chosen:
+        return
+    levels = {name: _levels_of(name) for name in map(str, frame[column].unique())}
+    first = {level: name for name, own in reversed(levels.items()) for level in own}
+    if first.keys() == _LEVELS and all(len(own) == 1 for own in levels.values()):
+        raise UserError(
+            f"'{first['image']}' and '{first['pixel']}' are results of different tasks, images and "
+            "pixels: give a table of one of them, or compare all lines nonetheless, with "
+            f"{roles.option(detector=column)}."
+        )
+
+
+def _levels_of(name: str) -> set[str]:
+    """Return whether a name says that results are of images or of their pixels."""
+    return {_SHORT.get(word, word) for word in words_of(name)} & _LEVELS
 
 
 def settle_digits(roles: Roles, about: str) -> None:
