@@ -176,12 +176,13 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     if _is_of_each_model(frame, roles):
         roles.factors.append(str(roles.id))
         roles.id = None
+    if roles.wide in ("id", "ood"):
+        _leave_to_titles(roles)
+        return
     if roles.id is not None or roles.sets == "id":
         return
     wide = wide_names(roles)
-    if roles.wide in ("id", "ood"):
-        roles.sets = "id" if roles.wide == "id" else "ood"
-    elif roles.ood is None and roles.detector is not None and wide and not are_runs(wide):
+    if roles.ood is None and roles.detector is not None and wide and not are_runs(wide):
         trained = are_trained_on(wide) or _are_trained_on(frame, roles, wide)
         roles.sets = "id" if trained else "ood"
     elif (
@@ -195,6 +196,19 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
             roles.factors.remove(titled[0])
     elif _are_id_sets(frame, roles, frame[roles.ood].unique().tolist()):
         roles.id, roles.ood = roles.ood, None
+
+
+def _leave_to_titles(roles: Roles) -> None:
+    """Take a column of data sets for those of the other role, as the titles have this one."""
+    roles.sets = "id" if roles.wide == "id" else "ood"
+    column, other = (roles.id, "ood") if roles.sets == "id" else (roles.ood, "id")
+    if column is None or column in roles.chosen:
+        return
+    setattr(roles, roles.sets, None)
+    if getattr(roles, other) is None:
+        setattr(roles, other, column)
+    else:
+        roles.factors.append(column)
 
 
 def _is_of_each_model(frame: pd.DataFrame, roles: Roles) -> bool:

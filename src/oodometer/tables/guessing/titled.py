@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OTHER_METRIC = "another kind of metric"
-WHOSE_SPREAD = "spread of an unknown column"
+WHOSE_SPREAD = "spread of other numbers"
 _MOST_PARTS = 10  # columns of which some may have a mean
 _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
