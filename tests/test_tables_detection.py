@@ -296,3 +296,47 @@ def test_who_wins_each_line_is_not_what_is_compared(tmp_path):
         "| PR-AUC | 0.053 | 0.048 | v2 |\n| AUROC | 0.934 | 0.940 | v3 (marginal) |\n"
     )
     assert means(read(tmp_path, page, "t.md")) == {"v2 (Guessed)": 0.934, "v3 (Tuned)": 0.94}
+
+
+ODIN = """Results on CIFAR-10{}
+
+| Outliers{} | FPR at TPR 95% | AUROC{} |
+|---|---|---|
+| LSUN (crop) | 39.3/8.7 | 94.8/98.2 |
+| SVHN | 33.6/3.8 | 95.4/99.2 |
+| Uniform | 23.5/0.4 | 96.5/99.9 |
+"""
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_pairs_of_numbers_may_be_of_two_detectors(tmp_path, place):
+    """A title or the text above names both once, for all columns."""
+    path = tmp_path / "page.md"
+    path.write_text(ODIN.format(*(" (baseline/ODIN)" if n == place else "" for n in range(3))))
+    found = {results.metric: results.frame for results in read_results(path).results}
+    means = found["auroc"].groupby("detector")["value"].mean()
+    assert means.to_dict() == pytest.approx({"baseline": 2.867 / 3, "ODIN": 2.973 / 3})
+    assert {*found["fpr95"]["ood"]} == {"LSUN (crop)", "SVHN", "Uniform"}
+    assert len(found["fpr95"]) == 6
+
+
+def test_networks_as_titles_beside_detectors_are_no_outlier_sets(tmp_path):
+    path = tmp_path / "page.txt"
+    path.write_text(
+        "Table 3: AUROC on CIFAR-100 vs CIFAR-10.\n"
+        "Method          ViT-B16   ViT-L16   R50+ViT-B\n"
+        "MSP             92.1      93.0      91.5\n"
+        "Mahalanobis     95.5      96.2      94.9\n"
+    )
+    results = read_results(path).results[0]
+    assert [(factor.kind, len(results.frame)) for factor in results.factors] == [("condition", 6)]
+
+
+def test_a_bare_fpr_is_that_of_a_detector_before_its_name_too(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "ood,auc_msp,auc_energy,fpr_msp,fpr_energy\nsvhn,.91,.92,.45,.41\nlsun,.94,.95,.31,.25\n"
+    )
+    found = read_results(path).results
+    assert [results.metric for results in found] == ["auroc", "fpr95"]
+    assert {results.detectors for results in found} == {("msp", "energy")}
