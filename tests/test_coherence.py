@@ -379,6 +379,13 @@ def test_detectors_below_one_half_are_named_where_sets_have_one_value_each():
     assert worse.verdict == "holds" and worse.evidence.startswith("intervals that allow for 3")
     (open_,) = [c for text, c in claims.items() if text.startswith("Below an AUROC of 0.5")]
     assert open_.verdict == "undecided" and "erratic 0.467" in open_.evidence
+    two = replace(table, frame=table.frame[table.frame["ood"].isin(("a", "b"))])
+    texts = [c.text for c in ranking_of(two, np.random.default_rng(0)).claims]
+    assert "Below an AUROC of 0.5, though not significantly: erratic and bad." in texts
+    runs = [{"detector": d, "ood": s, "seed": run, "value": v - 0.02 * run}
+            for d, s, v in rows for run in (0, 1)]  # fmt: skip
+    found = ranking_of(Results(pd.DataFrame(runs), ("seed",)), np.random.default_rng(0))
+    assert not any(c.text.startswith("Worse than chance") for c in found.claims)
     one = replace(table, frame=table.frame[table.frame["ood"] == "a"])
     texts = [c.text for c in ranking_of(one, np.random.default_rng(0)).claims]
     assert "Below an AUROC of 0.5, though not significantly: bad." in texts

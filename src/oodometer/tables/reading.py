@@ -62,7 +62,8 @@ from oodometer.tables.main_metric import (
     note_sets_without,
     stated_main,
 )
-from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metric_stated
+from oodometer.tables.vocabulary.measures import MEASURES, metric_named
+from oodometer.tables.vocabulary.mentioned import metric_stated, metrics_in_name
 from oodometer.tables.vocabulary.others import names_metrics
 from oodometer.tables.vocabulary.uncertainty import Uncertainty
 
@@ -256,10 +257,11 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
 
 def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
-    for text, source in ((stem, NAME_OF_FILE), (about, _TEXT)):
-        metric = metric_stated(text)
-        if metric is not None:
-            return metric, source
+    of_name = metrics_in_name(stem)
+    if len(of_name) == 1:
+        return of_name.pop(), NAME_OF_FILE
+    if (metric := metric_stated(about)) is not None:
+        return metric, _TEXT
     return None, ""
 
 

@@ -37,7 +37,8 @@ def answer(
     `kept` says which part of a table is compared, if it is less than half.
     """
     if len(contest.detectors) == 1:
-        return f"{contest.leader} is the only detector here: there is nothing to choose from."
+        only = "here" if contest.subject.is_whole else "that can be compared"
+        return f"{contest.leader} is the only detector {only}: there is nothing to choose from."
     if contest.main is None:
         return (
             f"{_best(contest)} {contest.subject.metric}, but a single value of each detector "

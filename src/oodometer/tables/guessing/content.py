@@ -54,6 +54,7 @@ _ONLY_OOD = frozenset(
 )  # fmt: skip
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
 _OF_KINDS = frozenset({"category", "categories", "groups"})  # of data sets, and of methods
+_WITHIN_SETS = frozenset({"class", "classes", "subject", "patient"})  # parts of a data set
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 
 
@@ -148,6 +149,7 @@ def _about_data(
     untitled = [c for c in free if is_untitled(c) and not any(map(is_undisturbed, frame[c]))]
     untitled = [c for c in untitled if not what_is_chosen(frame[c].unique().tolist())]
     about = [column for column in free if is_wide and is_about_data(frame, column)]
+    about = [column for column in about if plain(column) not in _WITHIN_SETS]
     return next(iter([*named, *untitled, *about]), None)
 
 

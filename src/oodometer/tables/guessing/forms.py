@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
-from oodometer.tables.guessing.likeness import are_runs, factor_in
+from oodometer.tables.guessing.likeness import are_runs, factor_in, is_mean_of
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
@@ -70,6 +70,9 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     named = any(metric == main and what for metric, what in roles.measured.values())
     if not named or len(said) < 2 or are_runs(said) or factor_in(said):
         return
+    means = [c for c, why in roles.ignored.items() if why == MEAN_OF_OTHERS and c in frame.columns]
+    if main == UNNAMED and any(is_mean_of(frame, mean, [*forms]) for mean in means):
+        return  # the table itself averages them
     if not (main == "mAP" and _are_overlaps(said)) and not _may_be_forms(frame, said, roles):
         return
     if _may_be_compared(said, roles):

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
+from oodometer.factors import plain
 from oodometer.tables.guessing.likeness import are_data, wide_names
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles, option
 from oodometer.tables.vocabulary.measures import base_metric, main_first, without_metric
+from oodometer.tables.vocabulary.names import is_compared
 from oodometer.tables.vocabulary.statistics import is_average
+from oodometer.tables.vocabulary.titles import DETECTOR_TITLES, MODEL_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_NAMING = DETECTOR_TITLES.union(MODEL_TITLES)  # plain titles of what is compared
 _SHOWN = 3  # readings that a question names
 _LONGEST = 24  # letters of a name in a question
 
@@ -29,7 +33,10 @@ def which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> User
     if len(shown) == 2 and _are_joint_names(frame, shown):
         shown.append("+".join(shown))
     options = " or ".join(roles.option(detector=c, **unnamed_option(roles)) for c in shown)
-    neither = all(str(column).startswith("column ") for column in free)  # nothing says so
+    untitled = all(str(column).startswith("column ") for column in free)  # nothing says so
+    neither = untitled or not any(
+        plain(c) in _NAMING or any(map(is_compared, frame[c])) for c in free
+    )
     none = "; if none does, there is nothing to compare" * neither
     return UserError(
         f"Which column names the detectors or models: {counts}? Use {options}{or_lower(roles)}"

@@ -12,9 +12,9 @@ import numpy as np
 
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import numeric_share, value_of
-from oodometer.tables.guessing.alternatives import is_mean_of, require_detection
+from oodometer.tables.guessing.alternatives import require_detection
 from oodometer.tables.guessing.gains import beside_statistic, is_one_of
-from oodometer.tables.guessing.likeness import are_runs, mostly
+from oodometer.tables.guessing.likeness import are_runs, is_mean_of, mostly
 from oodometer.tables.guessing.metric_titles import named_metrics, statistic_of
 from oodometer.tables.guessing.questions import mean_of_one
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles, role_of

@@ -18,7 +18,8 @@ from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_quantity
 from oodometer.tables.vocabulary.data_names import are_answered, is_outlier_set
-from oodometer.tables.vocabulary.measures import Measure, metric_named, metrics_in_brackets
+from oodometer.tables.vocabulary.measures import Measure, metric_named
+from oodometer.tables.vocabulary.mentioned import metrics_in_brackets
 from oodometer.tables.vocabulary.names import is_surely_detector
 from oodometer.tables.vocabulary.statistics import MEANS
 from oodometer.tables.vocabulary.titles import names_outliers
@@ -51,6 +52,7 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     unknown = wide and not any(is_known(part) for title in titles for part in _ends(title))
     known = of_outliers or (sure > 0 and not transfers and not unknown)
     if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
+        roles.is_supposed = True
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(
             "no column names a metric: numbers are read as auroc, higher is better; "

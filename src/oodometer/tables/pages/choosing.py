@@ -20,7 +20,8 @@ from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data, is_set
-from oodometer.tables.vocabulary.measures import metric_named, metrics_in
+from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.mentioned import metrics_in
 from oodometer.tables.vocabulary.names import is_detector
 from oodometer.tables.vocabulary.others import names_property_of_data
 from oodometer.tables.vocabulary.titles import SET_TITLES
@@ -81,9 +82,9 @@ def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]
         raise UserError(f"'{file}' holds {len(candidates)} tables, but none with numbers.")
     left = [c for c in left if not _tells_sizes(c)] or left
     named = [c for c in left if _names_results(c)]
-    known = {name for c in named if not _lists_sets(c) for name in _first_names(c)}
+    known = {name for c in named if not _lists_sets(c) for name in _first_words(c)}
     # Of the same detectors as those: results, too, of whatever.
-    also = [c for c in left if c not in named and len(known & _first_names(c)) > 1]
+    also = [c for c in left if c not in named and len(known & _first_words(c)) > 1]
     return [c for c in left if c in named or c in also] or left
 
 
@@ -126,6 +127,11 @@ def _first_names(candidate: Candidate) -> set[str]:
     """Return the names in the first column."""
     rows = candidate.grid.rows if candidate.grid else []
     return {undressed(row[0]).casefold() for row in rows if row[0]} if rows else set()
+
+
+def _first_words(candidate: Candidate) -> set[str]:
+    """Return the names in the first column that are no numbers, as levels of settings are."""
+    return {name for name in _first_names(candidate) if not numeric_share([name])}
 
 
 def _derived(candidates: Sequence[Candidate]) -> dict[int, str]:
@@ -247,7 +253,8 @@ def _names_results(candidate: Candidate) -> bool:
 
 
 def _names_metric(grid: Grid) -> bool:
-    return any(map(metric_named, grid.titles)) or bool(metrics_in(grid.about))
+    said = metrics_in(grid.about) - {"loss"}  # in prose, that of training
+    return any(map(metric_named, grid.titles)) or bool(said)
 
 
 def _groups(candidates: Sequence[Candidate]) -> list[list[Candidate]]:

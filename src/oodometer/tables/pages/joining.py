@@ -13,7 +13,8 @@ from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.measures import metric_named, metrics_in, without_metric
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
+from oodometer.tables.vocabulary.mentioned import metrics_in
 from oodometer.tables.vocabulary.uncertainty import common
 
 _SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings

@@ -19,6 +19,7 @@ _HTML_HEADING = re.compile(r"\s*<h([1-6])[^<>]*>(.*)</h\1>\s*", re.IGNORECASE)
 _BOLD = re.compile(r"\s*(?:[-*+]\s+)?(?:\*\*|__)([^*_|]+)(?:\*\*|__)\s*:?\s*")
 _SUMMARY = re.compile(r"<summary[^<>]*>([^\n]*)</summary>", re.IGNORECASE)
 _UNDERLINE = re.compile(r"\s{0,3}(?:={3,}|-{3,}|~{3,}|\^{3,}|'{3,}|\"{3,})\s*")
+_ESCAPED = re.compile(r"\\([_*#])")  # Average\_Rank
 _LEVELS = "=-~^'\""  # of headings by the signs below them
 _RULE = frozenset("|+:=- \t")
 _LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
@@ -247,6 +248,8 @@ def _cell(cell: str) -> str:
         cell = latex_text(cell)
     if "<" in cell:
         return text_of_html(cell)
+    if "\\" in cell:
+        cell = _ESCAPED.sub(r"\1", cell)
     return " ".join((html.unescape(cell) if "&" in cell else cell).split())
 
 

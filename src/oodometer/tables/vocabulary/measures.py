@@ -154,15 +154,14 @@ _GENERAL = (
     (r"(?:classification_|test_)?err(?:or)?(?:_?rates?)?(?!_(?:detect|correct))"
      r"|misclassification(?:_rate)?", Measure("error rate", higher=False)),
 )  # fmt: skip
-_KNOWN = (
+KNOWN = (
     *(_Known(re.compile(pattern), measure) for pattern, measure in _DETECTION),
     *(_Known(_words(pattern), measure, is_general=True) for pattern, measure in _GENERAL),
 )
-MEASURES = {known.measure.name: known.measure for known in _KNOWN if known.measure.name}
-GENERAL = frozenset(known.measure.name for known in _KNOWN if known.is_general)
+MEASURES = {known.measure.name: known.measure for known in KNOWN if known.measure.name}
+GENERAL = frozenset(known.measure.name for known in KNOWN if known.is_general)
 OF_SERIES = frozenset({"VUS-PR", "VUS-ROC"})  # of detection in time series, beside AUROC, too
 _PRECEDENCE = {name: place for place, name in enumerate(["accuracy", *MEASURES])} | {"accuracy": 0}
-_LISTED = 3  # metrics of classifiers in a text, from which on it lists metrics
 _LONGEST = 200  # letters: a longer title names no metric
 _COMBINED = re.compile(r"\w\+\w.*\w\+\w")  # ROCKET+HCF+Inception-ppv: a name, no metric
 _AROUND_METRICS = re.compile(
@@ -177,7 +176,6 @@ _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
 )
-_IN_BRACKETS = re.compile(r"\(([^()]*)\)")
 _CAMEL = re.compile(  # TrainLoss, but not FocalLoss
     r"(?<![A-Za-z])(Train|Val|Valid|Test|Eval|Mean|Avg|Macro|Micro|Weighted|Best|Final)(?=[A-Z])"
 )
@@ -192,14 +190,6 @@ _PER_UNIT = re.compile(  # AUROC/MB is no AUROC
     r"(?i)\s*(?:/|\bper\b)\s*(?:[kmgt]i?b|[mg]?flops?|m?params?|parameters?|watts?|joules?|dollars?|\$"
     r"|gpu[ -]?hours?|seconds?|sec|ms)\b\.?"
 )
-# Words of prose that name a metric, and more often something else.
-_OTHER_SENSE = re.compile(
-    r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
-)
-# Accuracy of finding something else than outliers, in prose: symmetry detection accuracy.
-_DETECTED = re.compile(
-    r"(?<=[a-z]_)(?<!ood_)(?<!outlier_)(?<!anomaly_)(?<!novelty_)(?<!distribution_)detection_(?=acc)"
-)
 # What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
 _NO_NAME = re.compile(
     r"(?:[\d.%]+|e(?=$)|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE
@@ -211,7 +201,8 @@ _REST = re.compile(
 )
 
 
-def _joined(text: str) -> str:
+def joined(text: str) -> str:
+    """Write a text in lower case, with one underscore between its words."""
     text = _SETTING.sub(" ", text) if "=" in text else text
     words = re.sub(r"[\W_]+", "_", text.replace("²", "2").casefold()).strip("_")
     return re.sub(r"_(?:percent|pct|percentage)(?=_(?!err)|$)", "", words)
@@ -238,8 +229,8 @@ def _metric_of(title: str) -> str | None:
         return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None
     for short, name in _SHORT:
         title = short.sub(name, title)
-    text = _joined(_CAMEL.sub(r"\1_", title))
-    for known in _KNOWN:
+    text = joined(_CAMEL.sub(r"\1_", title))
+    for known in KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name
     return None
@@ -251,49 +242,9 @@ def is_amid(title: str) -> bool:
     >>> is_amid("word_recall_task"), is_amid("SVHN recall"), is_amid("test_mae_kcal")
     (True, False, False)
     """
-    words = [word for word in _joined(title).split("_") if not _SPLIT.fullmatch(word)]
+    words = [word for word in joined(title).split("_") if not _SPLIT.fullmatch(word)]
     ends = (" ".join(words[1:]), " ".join(words[:-1]))
     return all(metric_named(part) == metric_named(title) for part in ends)
-
-
-def metrics_in(text: str) -> set[str]:
-    """Return the metrics of detection that a text mentions, or else the others.
-
-    >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10")), metrics_in("accuracy of nets")
-    (['fpr95'], {'accuracy'})
-    >>> metrics_in("balanced_accuracy_results")
-    {'balanced accuracy'}
-    """
-    words = _DETECTED.sub("", _OTHER_SENSE.sub("", _joined(text)))
-    found = set()
-    for known in _KNOWN:  # the first match decides: balanced accuracy is not accuracy
-        words, times = known.pattern.subn("__", words)
-        found |= {known.measure.name} if times else set()
-    found -= {""}
-    if len(found & GENERAL) >= _LISTED:  # all that was computed
-        return found
-    return found - GENERAL or found
-
-
-def metric_stated(text: str) -> str | None:
-    """Return the only metric that a text mentions, or the only one that stands in brackets alone.
-
-    >>> metric_stated("Detection accuracy (ROCAUC %)"), metric_stated("AUROC and FPR95")
-    ('auroc', None)
-    """
-    named = metrics_in(text)
-    named = named if len(named) < 2 else metrics_in_brackets(text)
-    return named.pop() if len(named) == 1 else None
-
-
-def metrics_in_brackets(text: str) -> set[str]:
-    """Return the metrics that stand in brackets alone, as units of the numbers do.
-
-    >>> metrics_in_brackets("Accuracy of detection (ROCAUC %)"), metrics_in_brackets("AUROC (ours)")
-    ({'auroc'}, set())
-    """
-    alone = [part for part in _IN_BRACKETS.findall(text) if not without_metric(part)]
-    return {metric for part in alone for metric in metrics_in(part)}
 
 
 def measure_called(name: str) -> Measure | None:

@@ -123,10 +123,8 @@ _SETTING_WORDS = frozenset(
 )  # fmt: skip
 # Words of titles whose numbers are no results of detectors.
 NO_RESULTS = frozenset(
-    {"params", "parameters", "time", "times", "seconds", "ms", "hours", "flops", "gflops", "macs",
-     "latency", "memory", "gb", "mb", "speed", "throughput", "p", "pvalue", "pvalues",
-     "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
-     "citations"}
+    {"ms", "gb", "mb", "speed", "p", "pvalue", "pvalues", "improvement", "diff", "difference", "δ",
+     "year", "epochs", "gain", "delta", "rank", "citations"}
 )  # fmt: skip
 
 
