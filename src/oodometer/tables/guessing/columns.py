@@ -18,6 +18,7 @@ from oodometer.tables.guessing.likeness import (
     are_copies,
     are_decimals,
     have_numbers,
+    may_be_places,
     mostly,
     name_setups,
     tells_lines_apart,
@@ -265,6 +266,7 @@ def _by_title(
         numeric = numeric_share(frame[column]) > 0.5
         beside = bool(roles.measured) and title in SUMMARIES - SPREADS
         named = beside and have_numbers(frame[column].unique())
+        named = named and (title != "rank" or may_be_places(frame[column]))
         named = named or _is_other_statistic(frame, column, numeric, titles)
         if named and not tells_lines_apart(frame, column):
             roles.ignored[column] = OTHER_STATISTIC

@@ -254,8 +254,6 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
     for column in roles.factors:
         name = _free_name(column, lines)
         texts = _merged(frame, column, roles, notes)[rows]
-        if not all(texts):
-            notes.append(f"{column} is empty in some rows, which form a level of their own")
         lines[name] = np.where(texts == "", NOT_GIVEN, texts)
         factors[name] = column
     for column in roles.covariates:
