@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain, words_of
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.cells import is_gap, may_be_places, numeric_share, read_cell
 from oodometer.tables.guessing.aside import COSTS, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, metric_of_lines, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
@@ -18,7 +18,6 @@ from oodometer.tables.guessing.likeness import (
     are_copies,
     are_decimals,
     have_numbers,
-    may_be_places,
     mostly,
     name_setups,
     tells_lines_apart,

@@ -244,7 +244,8 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
     if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or mostly(names, is_model):
         return True
     beside = {metric_named(column) for column in roles.ignored}
-    if len(beside & _OF_DECISIONS) > 1:  # AUROC of classifiers, beside their precision and recall
+    decisions = {*_OF_DECISIONS, "accuracy"} if beside & _OF_DECISIONS else _OF_DECISIONS
+    if len(beside & decisions) > 1:  # AUROC of classifiers, beside their precision and recall
         return True
     return not mostly(sets, is_set) and len(sets) >= _BENCHMARK
 

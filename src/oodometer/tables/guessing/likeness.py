@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -81,16 +80,6 @@ def are_ranks(frame: pd.DataFrame, columns: Sequence[str]) -> bool:
     known = set(range(1, len(columns) + 1))
     distinct = all(len(set(line)) == len(line) and known.issuperset(line) for line in values)
     return len(columns) > 2 and len(lines) > 2 and distinct
-
-
-def may_be_places(texts: pd.Series[str]) -> bool:
-    """Whether numbers may be places in an order: each has enough lines before it, or is a mean.
-
-    The rank of adapters, 8 or 16, has nobody before it.
-    """
-    places = sorted(cell.value for text in texts if (cell := read_cell(text)) is not None)
-    means = any(place % 1 for place in places)
-    return means or all(place - 1 <= bisect_left(places, place) for place in places)
 
 
 def are_copies(first: pd.Series[str], second: pd.Series[str]) -> bool:
