@@ -73,7 +73,7 @@ def _titles() -> Mapping[str, Title]:
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
         "fname subject subjectid patient patientid participant participantid instance instanceid "
         "recording recordingid video videoid clip scene class classname classid station stationid "
-        "sensor sensorid",
+        "sensor sensorid qid queryid questionid",
     }
     return MappingProxyType(
         {title: meaning for meaning, titles in meanings.items() for title in titles.split()}

@@ -159,7 +159,8 @@ def _require_one_set(
         raise UserError(
             f"Which column names the data sets: '{first}' ({frame[first].nunique()} names, "
             f"{roles.option(id=first)}) or '{second}' ({frame[second].nunique()} names, "
-            f"{roles.option(id=second)})?"
+            f"{roles.option(id=second)})? If neither does, use "
+            f"{roles.option(condition=f'{first}, condition={second}')}."
         )
 
 

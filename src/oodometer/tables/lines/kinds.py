@@ -126,7 +126,7 @@ def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) 
 def require_known_kinds(long: Long, roles: Roles) -> None:
     """Ask what a column is whose title is not known, where its levels allow several readings."""
     for name, title in long.factors.items():
-        said = title in {*roles.chosen, roles.wide}
+        said = title in {*roles.chosen, roles.wide} or name in CORRUPTIONS
         if said or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels = list(long.frame[name].unique())
@@ -148,8 +148,9 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
             raise UserError(
                 f"'{title}' numbers {len(levels)} levels: are they repeated runs "
-                f"({roles.option(repeat=title)}), conditions ({roles.option(condition=title)}) or "
-                f"evaluations of the same runs ({roles.option(re_evaluation=title)})?"
+                f"({roles.option(repeat=title)}), conditions ({roles.option(condition=title)}), "
+                f"evaluations of the same runs ({roles.option(re_evaluation=title)}) or parts of "
+                f"the data ({roles.option(part=title)})?"
             )
 
 

@@ -126,7 +126,8 @@ def _require_sets(titles: Sequence[str], roles: Roles) -> None:
         raise UserError(
             f"Nothing says what {', '.join(different[:2])}, … in the titles of columns are: "
             f"conditions ({roles.option(condition=ALL)}), repeated runs "
-            f"({roles.option(repeat=ALL)}) or data sets ({roles.option(id=ALL)})?"
+            f"({roles.option(repeat=ALL)}), evaluations of the same runs "
+            f"({roles.option(re_evaluation=ALL)}) or data sets ({roles.option(id=ALL)})?"
         )
     if any(map(is_detector, different)):
         raise UserError(
