@@ -46,7 +46,7 @@ _DETECTION = (
     (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("AUPR")),
     (r"(?:aupr|pr_?auc)_?(?:in|id)(?:_|$)", Measure("aupr_in")),  # not AUPR iNaturalist
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
-    (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)average_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
+    (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)(?:average|avg)_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
      Measure("AUPR")),  # of which class is not said
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
