@@ -205,6 +205,15 @@ def test_counts_of_seeds_below_each_data_set_are_runs(tmp_path):
     assert set(frame["runs"]) == {10}
 
 
+def test_what_is_given_on_some_lines_only_is_no_condition_of_a_complete_table(tmp_path):
+    table = lines("model,dataset,class_weight,accuracy", "a,letters,balanced,0.81",
+                  "b,letters,balanced,0.84", "a,digits,,0.9", "b,digits,balanced,0.72")  # fmt: skip
+    reading = read(tmp_path, table)
+    assert kinds(reading) == {} and means(reading) == {"a": 0.855, "b": 0.78}
+    needed = table + lines("a,letters,,0.7", "b,letters,,0.6", "b,digits,,0.65")
+    assert kinds(read(tmp_path, needed)) == {"class_weight": "condition"}
+
+
 def test_statistics_of_tests_beside_a_metric_are_no_results(tmp_path):
     table = lines("model,MSE,dm_MSE,p_MSE", "a,0.41,,", "b,0.38,-2.1,0.036", "c,0.33,-0.4,0.7")
     reading = read(tmp_path, table)

@@ -35,6 +35,7 @@ from oodometer.tables.lines.long import Long
 from oodometer.tables.lines.redundant import (
     RUN_TITLES,
     are_as_distinct,
+    partly_given,
     reason_as_finer,
     reason_as_name,
     reason_as_outcome,
@@ -175,6 +176,8 @@ def _choose_factors(
     reasons |= _redundant(frame, [c for c in factors if c not in wanted], factors)
     if not wanted:
         reasons |= dict.fromkeys(_incidental(frame, factors), "differs from line to line")
+        rest = [column for column in factors if column not in reasons]
+        reasons |= dict.fromkeys(partly_given(frame, rest), "given on some lines only")
     factors = [column for column in factors if column not in reasons]
     for column in [c for c in factors if is_incidental(long.factors[c]) and c not in wanted]:
         others = [other for other in factors if other != column]
