@@ -92,6 +92,9 @@ def test_counts_of_a_total_are_rates(tmp_path):
     reading = read(tmp_path, table, columns="accuracy=*")
     assert means(reading) == {"a": 0.525, "b": 0.625, "c": 0.6}
     assert any("160/200 is 0.8" in note for note in reading.notes)
+    rows = [f"{m},{n}/3,05/2024,0.{80 + n}{k}" for n in (1, 2, 3) for k, m in enumerate("ab")]
+    counted = read(tmp_path, lines("method,part,published,accuracy", *rows))
+    assert not any("rates" in note for note in counted.notes)
     pairs = lines("method,svhn,isun", "msp,40/91,30/93", "knn,35/92,28/94", "vim,31/95,22/96")
     assert "two numbers" in asked(tmp_path, pairs)
 

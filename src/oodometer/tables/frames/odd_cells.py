@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oodometer.factors import words_of
+from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.cells import is_gap, may_be_places, numeric_share, read_cell, value_of
 from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.others import names_judgement
 from oodometer.tables.vocabulary.statistics import is_average, is_statistic
-from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting
+from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting, mentions_setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ _LABELLED = re.compile(  # Acc@1 73.7, AUROC: 91.2%
 _BEHIND = re.compile(r"\s*\((\d+(?:\.\d+)?)\s?%?\)\s*$")  # 90.1 (91.2)
 _COUNTED = re.compile(r"(\d+)\s*/\s*(\d+)(?:\s*\(\s*[\d.]+\s*%\s*\))?")  # 1602/1740 (92.1%)
 _LARGEST_PERCENTAGE = 100
+_MONTHS, _FIRST_YEAR = 12, 1990  # of dates
 _UNCERTAIN = re.compile(r"([+\-−]?\d+\.(\d+))\((\d{1,3})\)")  # 2.62(26)
 _LONGEST = 200  # characters of a cell that is looked at
 _CROSSES = frozenset({"x", "X"})
@@ -115,6 +116,8 @@ def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         found = [count for count in counts if count]
         if "/" in title or not found or len(found) < sum(not is_gap(text) for text in texts):
             continue
+        if plain(title) in TITLES or mentions_setting(title) or "resolution" in words_of(title):
+            continue
         right, total = ([int(count[group]) for count in found] for group in (1, 2))
         if _are_counts(right, total):
             rates = (f"{100 * int(c[1]) / int(c[2]):.6g}%" if c else "" for c in counts)
@@ -130,7 +133,10 @@ def _are_counts(right: Sequence[int], total: Sequence[int]) -> bool:
     """Whether pairs are counts: none above its total, which no percentage is or all lines share."""
     whole = all(part <= of and of for part, of in zip(right, total, strict=True))
     shared = len(set(total)) == 1 and len(total) >= _FEWEST_PAIRS
-    return whole and (max(total) > _LARGEST_PERCENTAGE or shared)
+    numbered = set(right) == set(range(1, max(total) + 1))  # 1/5, 2/5, …
+    months = max(right) <= _MONTHS and min(total) > _FIRST_YEAR  # 05/2024
+    counted = max(total) > _LARGEST_PERCENTAGE or shared
+    return whole and counted and not numbered and not months
 
 
 def _with_uncertainties(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
