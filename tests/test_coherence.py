@@ -382,6 +382,8 @@ def test_detectors_below_one_half_are_named_where_sets_have_one_value_each():
     one = replace(table, frame=table.frame[table.frame["ood"] == "a"])
     texts = [c.text for c in ranking_of(one, np.random.default_rng(0)).claims]
     assert "Below an AUROC of 0.5, though not significantly: bad." in texts
+    two = replace(table, frame=table.frame[table.frame["ood"].isin(["a", "b"])])  # decide nothing
+    assert not any("Worse" in c.text for c in ranking_of(two, np.random.default_rng(0)).claims)
 
 
 def left_out(values):

@@ -184,14 +184,19 @@ def interval_of(text: str) -> tuple[float, float] | None:
     return (_number(found[1]), _number(found[2])) if found else None
 
 
+_OF_ATTACK = re.compile(r"[^/]{0,8}\d+\s*/\s*25[56]")  # how far it changes pixels: ε = 8/255
+
+
 def holds_numbers(text: str) -> bool:
     """Whether a cell holds a number, or several with a slash between.
 
-    >>> [holds_numbers(text) for text in ("91.2", "95.2% / -", "9 +/- 1", "n/a", "MSP")]
-    [True, True, True, False, False]
+    >>> [holds_numbers(text) for text in ("91.2", "95.2% / -", "9 +/- 1", "n/a", "MSP", "8/255")]
+    [True, True, True, False, False, False]
     """
     if "/" not in text or read_cell(text) is not None:  # 91.2 +/- 0.3
         return read_cell(text) is not None
+    if _OF_ATTACK.fullmatch(text):
+        return False
     parts = text.split("/")
     numbers = [part for part in parts if read_cell(part.strip()) is not None]
     return bool(numbers) and all(p in numbers or is_gap(p) for p in parts)

@@ -62,7 +62,7 @@ from oodometer.tables.main_metric import (
     note_sets_without,
     stated_main,
 )
-from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metrics_in
+from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metric_stated
 from oodometer.tables.vocabulary.others import names_metrics
 from oodometer.tables.vocabulary.uncertainty import Uncertainty
 
@@ -257,9 +257,9 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
 def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
     for text, source in ((stem, NAME_OF_FILE), (about, _TEXT)):
-        named = metrics_in(text)
-        if len(named) == 1:
-            return named.pop(), source
+        metric = metric_stated(text)
+        if metric is not None:
+            return metric, source
     return None, ""
 
 
@@ -303,7 +303,10 @@ def _results(
         for name, title in long.factors.items()
     )
     measure = long.measures[metric]
-    return Results(frame, factors, metric, measure.higher, is_share=bool(measure.is_share))
+    repeated = "spread" in frame.columns or any(factor.kind == "repeat" for factor in factors)
+    mean_of = 0 if repeated else said.runs or 0
+    is_share = bool(measure.is_share)
+    return Results(frame, factors, metric, measure.higher, is_share=is_share, mean_of=mean_of)
 
 
 def _factor(

@@ -291,7 +291,9 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
     many, worse = len(contest.detectors), []
     for name, pairwise in contest.on_sets.items():
         strict = pairwise.intervals(1.0 - SIGNIFICANT / (many * len(contest.on_sets)))
-        below = [d for d, own in zip(contest.detectors, strict, strict=True) if own.high < CHANCE]
+        below = [
+            d for d, own in zip(contest.detectors, strict, strict=True) if _is_below_chance(own)
+        ]
         if below:
             worse.append((name, below))
     claims = [_lost(lost, contest)] if lost else []
@@ -306,6 +308,11 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
     return claims
 
 
+def _is_below_chance(mean: Estimate) -> bool:
+    """Whether an interval lies below 0.5; two cases, which decide nothing, have none."""
+    return mean.low < mean.high < CHANCE
+
+
 def _below_chance(contest: Contest) -> list[Claim]:
     """Which detectors are worse than chance on average, where no set has a spread of its own?"""
     below = dict(zip(contest.detectors, contest.means.tolist(), strict=True))
@@ -315,7 +322,7 @@ def _below_chance(contest: Contest) -> list[Claim]:
         level, board = 1.0 - SIGNIFICANT / len(contest.detectors), contest.main.board
         strict = contest.main.pairwise.intervals(level)
         own = {name: strict[row] for name, row in zip(contest.detectors, board.order, strict=True)}
-        sure = {name: own[name] for name in below if own[name].high < CHANCE}
+        sure = {name: own[name] for name in below if _is_below_chance(own[name])}
     claims = []
     if sure and contest.main is not None:
         text = f"Worse than chance (AUROC below 0.5) {contest.main.scope}: "
@@ -333,7 +340,7 @@ def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
     """Nobody beats chance if all are worse: each must be, which allows for their number."""
     level = 1.0 - SIGNIFICANT / len(contest.on_sets)
     are_below = all(
-        own.high < CHANCE for name in lost for own in contest.on_sets[name].intervals(level)
+        _is_below_chance(own) for name in lost for own in contest.on_sets[name].intervals(level)
     )
     beats = "No detector beats" if are_below else "No detector is significantly better than"
     return Claim(

@@ -67,6 +67,8 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             texts.tolist()
         ):
             roles.ignored[column] = "row numbers"
+        elif _names_columns(frame, column):
+            roles.ignored[column] = "names one of the columns"
         elif parts := _made_of(frame, column):
             roles.ignored[column] = f"made of {', '.join(parts[:-1])} and {parts[-1]}"
         else:
@@ -90,6 +92,13 @@ def _holds_costs(frame: pd.DataFrame, column: str) -> bool:
     names = [c for c in frame.columns if c != column and numeric_share(frame[c]) == 0]
     named = [c for c in names if not are_costs(frame[c].tolist())]
     return bool(named) and not frame.duplicated(named).any()
+
+
+def _names_columns(frame: pd.DataFrame, column: str) -> bool:
+    """Whether each line names one of the columns with numbers, such as that of its best."""
+    names = {text for text in frame[column].unique() if not is_gap(text)}
+    numbers = {str(c) for c in frame.columns if c in names and numeric_share(frame[c]) > 0.5}
+    return len(names) > 1 and names == numbers
 
 
 def _made_of(frame: pd.DataFrame, column: str) -> list[str]:
@@ -128,6 +137,14 @@ def _counts(texts: list[str]) -> bool:
         [str(n) for n in range(len(texts))],
         [str(n + 1) for n in range(len(texts))],
     )
+
+
+def same_counts(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the first of columns such as svhn_n_seeds, if all hold the same one number."""
+    ends = tuple(f"{c}{title}" for c in "_ " for title in ("n_seeds", "n_runs", "num_seeds"))
+    counts = [c for c in columns if c.casefold().endswith(ends)]
+    alike = len({text for c in counts for text in frame[c]}) == 1
+    return counts[:1] if alike else []
 
 
 def without_sample_counts(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:

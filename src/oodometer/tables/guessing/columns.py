@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain, words_of
 from oodometer.tables.cells import is_gap, may_be_places, numeric_share, read_cell
-from oodometer.tables.guessing.aside import COSTS, set_aside, without_sample_counts
+from oodometer.tables.guessing.aside import COSTS, same_counts, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, metric_of_lines, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import (
@@ -146,6 +146,7 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
     for column, role in chosen.items():
         if column == COLUMNS:
             roles.wide = role
+            roles.kinds.update((role, kind) for kind in KINDS if kind == role)
         elif role in SINGLE:
             setattr(roles, role, column)
         elif role in ("higher", "lower"):
@@ -235,21 +236,13 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
     """Find the column that says over how many runs means are; lines of single runs have none."""
     if roles.runs is None and _states_spreads(frame, roles):
         counts = [c for c in (*columns, *roles.factors) if plain(c) in RUN_COUNT_TITLES]
-        counts = counts or _same_counts(frame, columns)
+        counts = counts or same_counts(frame, columns)
         for column in sorted(counts, key=lambda c: plain(c) == "n"):  # n may be of samples
             if frame[column].str.fullmatch(r"\d+(\.0)?").all():
                 roles.runs = column
                 roles.factors = [name for name in roles.factors if name != column]
                 return [name for name in columns if name != column]
     return columns
-
-
-def _same_counts(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the first of columns such as svhn_n_seeds, if all hold the same one number."""
-    ends = tuple(f"{c}{title}" for c in "_ " for title in ("n_seeds", "n_runs", "num_seeds"))
-    counts = [c for c in columns if c.casefold().endswith(ends)]
-    alike = len({text for c in counts for text in frame[c]}) == 1
-    return counts[:1] if alike else []
 
 
 def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:

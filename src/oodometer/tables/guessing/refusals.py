@@ -48,8 +48,10 @@ _MOST_SHARED = 0.75  # of the names of rows and columns, from which on they make
 _FEWEST_ROWS = 3  # of a matrix
 _VALUES = frozenset({"value", "values", "result", "results", "score"})  # plain titles
 _AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
-# 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
-_SEVERAL = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?")
+# 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%); not 8/255, the size of an attack
+_SEVERAL = re.compile(
+    r"(?!\d+\s*/\s*25[56]$)[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?"
+)
 
 
 class NothingComparedError(UserError):

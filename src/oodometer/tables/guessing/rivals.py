@@ -22,7 +22,7 @@ from oodometer.tables.vocabulary.titles import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_METHODS = frozenset(  # Calibration Method
+METHODS = frozenset(  # Calibration Method
     {"method", "methods", "detector", "detectors", "calibrator", "calibrators", "calibration",
      "imputer", "aggregator"}
 )  # fmt: skip
@@ -37,7 +37,7 @@ def require_no_methods(
     """Ask what is compared, where one column names models and another methods."""
     if named is None:
         return
-    methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
+    methods = [c for c in free if c != named and plain(c.split()[-1]) in METHODS]
     short = [c for c in free if c != named and [*words_of(c)][-1:] == ["method"]]  # cp_method
     methods += [c for c in short if c not in methods and _are_crossed(frame, named, c)]
     if methods:

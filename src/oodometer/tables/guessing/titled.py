@@ -16,7 +16,8 @@ from oodometer.tables.guessing.alternatives import is_mean_of, require_detection
 from oodometer.tables.guessing.gains import beside_statistic, is_one_of
 from oodometer.tables.guessing.likeness import are_runs, mostly
 from oodometer.tables.guessing.metric_titles import named_metrics, statistic_of
-from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
+from oodometer.tables.guessing.questions import mean_of_one
+from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import (
@@ -40,7 +41,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OTHER_METRIC = "another kind of metric"
-WHOSE_SPREAD = "spread of an unknown column"
+WHOSE_SPREAD = "spread of other numbers"
+REPORTED = "as others report it"
+_PAPER = frozenset({"paper", "papers", "reported", "published"})
+_OWN = frozenset(
+    {"our", "ours", "own", "run", "reproduced", "reproduction", "repro", "measured",
+     "implementation", "this", "repo"}
+)  # fmt: skip
 _MOST_PARTS = 10  # columns of which some may have a mean
 _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
@@ -62,6 +69,7 @@ def titled_results(
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     found = _by_statistic(frame, named, roles, general)
     kinds = {statistic: _with_cutoffs(columns, roles) for statistic, columns in found.items()}
+    _leave_out_reported(kinds, roles)
     require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _choose_bests(roles, kinds["best"])
@@ -108,6 +116,21 @@ def _by_statistic(
     return kinds
 
 
+def _leave_out_reported(kinds: Mapping[str, _Named], roles: Roles) -> None:
+    """Leave out what a paper reports beside own numbers of the same metric: AUROC (paper)."""
+    reported = {
+        c for found in kinds.values() for c, (_, what) in found.items() if words_of(what) & _PAPER
+    }
+    own = {m for found in kinds.values() for c, (m, _) in found.items() if c not in reported}
+    for found in kinds.values():
+        for column in [c for c, (metric, _) in found.items() if c in reported and metric in own]:
+            roles.ignored[column] = REPORTED
+            del found[column]
+        if reported:
+            bare = {c: m for c, (m, what) in found.items() if what and words_of(what) <= _OWN}
+            found |= {c: (m, "") for c, m in bare.items()}
+
+
 def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
     """Whether what is called like a statistic, such as Delta, is one of those with results.
 
@@ -151,8 +174,9 @@ def _are_general(
         return False
     if chosen & (GENERAL | set(roles.own)):
         return True
-    beside = [c for c in frame.columns if c not in named and (is_set(c) or is_detector(c))]
-    of_sets = sum(numeric_share(frame[c]) > 0.5 for c in beside[:3])
+    numbers = (c for c in frame.columns if c not in named and numeric_share(frame[c]) > 0.5)
+    beside = {statistic_of(c)[1] for c in numbers}  # SVHN of SVHN_mean and SVHN_std
+    of_sets = sum(is_set(what) or is_detector(what) or is_group(what) for what in beside)
     return (default is None or default in GENERAL) and of_sets < 2
 
 
@@ -185,6 +209,7 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
     for metric, what in roles.measured.values():  # before means are added
         said.setdefault(metric, []).append(what)
     for column, (metric, what) in means.items():
+        _require_several(column, metric, what, roles)
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
         beside = {plain(other) for name, other in roles.measured.values() if name == metric}
@@ -196,6 +221,16 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _require_several(column: str, metric: str, what: str, roles: Roles) -> None:
+    """Ask what decides where all of something stands beside a part of it: ECE (all), ECE (sure).
+
+    No mean is that of one column, so that it is none.
+    """
+    others = [c for c, (own, said) in roles.measured.items() if own == metric and said]
+    if plain(what) == "all" and len(others) == 1:
+        raise mean_of_one(column, others[0], role_of(metric))
 
 
 def _may_be_mean(frame: pd.DataFrame, column: str, metric: str, roles: Roles) -> bool:

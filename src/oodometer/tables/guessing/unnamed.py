@@ -17,8 +17,8 @@ from oodometer.tables.guessing.measurements import is_known
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_quantity
-from oodometer.tables.vocabulary.data_names import is_outlier_set
-from oodometer.tables.vocabulary.measures import Measure, metric_named
+from oodometer.tables.vocabulary.data_names import are_answered, is_outlier_set
+from oodometer.tables.vocabulary.measures import Measure, metric_named, metrics_in_brackets
 from oodometer.tables.vocabulary.names import is_surely_detector
 from oodometer.tables.vocabulary.statistics import MEANS
 from oodometer.tables.vocabulary.titles import names_outliers
@@ -57,13 +57,15 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
             f"{roles.option(fpr95=ALL)} says otherwise"
         )
         return
-    higher = _direction(frame, columns, roles)
+    answered = are_answered(sets)
+    higher = True if answered else _direction(frame, columns, roles)
     if higher is None:
         raise what_are(columns, roles, ranks=are_ranks(frame, columns))
     roles.own[UNNAMED] = Measure(UNNAMED, higher, is_share=None)
+    why = "on these benchmarks" if answered else "as other titles say"
     notes.append(
-        f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
-        f"say; {roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
+        f"no column names a metric: {'higher' if higher else 'lower'} is better, {why}; "
+        f"{roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
     )
 
 
@@ -99,13 +101,16 @@ def require_metric_of_text(
 ) -> None:
     """Ask where the text around a table names a metric, but the titles of its columns another.
 
-    A text that says which is better (FPR95 ↓) is about the numbers below it.
+    A text that says which is better (FPR95 ↓), or states the metric in brackets as a unit, is
+    about the numbers below it.
     """
     if len(set(_ARROWS.findall(about))) == 1:
         return
     columns = [c for c, (m, _) in roles.measured.items() if m == metric]
     _require_one_sign(frame, metric, columns, roles)
     named = any(is_known(c) or MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
+    # At the end, as a unit; amid prose it abbreviates what stands before it.
+    named |= about.rstrip().endswith(")") and metrics_in_brackets(about) == {metric}
     named |= bool(roles.chosen)  # the user has looked at the columns
     named |= are_runs(columns) or factor_in(columns) is not None  # of whatever the text says
     if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -12,8 +12,10 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.found import UNNAMED, Found
+from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.frames.grid import Grid, grid_of
 from oodometer.tables.frames.titles import undressed
+from oodometer.tables.pages.derived import averages, is_of_differences
 from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.vocabulary.costs import names_costs
@@ -49,6 +51,8 @@ def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, t
     names = _names(tables)
     candidates = [_candidate(table, n, names[n]) for n, table in enumerate(tables)]
     left = _wanted(candidates, file, wanted) if wanted else _with_results(candidates, file)
+    derived = {} if wanted else _derived(left)
+    left = [c for c in left if c.found.number not in derived]
     broken = next((c for c in left if c.grid is None), None)
     if broken is not None:
         raise UserError(f"{broken.problem[:-1]} ('{file}').")
@@ -61,11 +65,11 @@ def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, t
             f"Nothing tells what stands in {_listed(left)} of '{file}' apart, so that they are not "
             f"read as one table: name one, such as '{file}#{left[0].found.number}'."
         )
-    if grid is None or (not wanted and _share_nothing(left)):
+    if grid is None or (not wanted and _share_little(left)):
         said = _question(left, groups, file, _broken(candidates), joins=grid is not None)
         raise UserError(said)
     read = {c.found.number for c in left}
-    return grid, tuple(_judged(c, read, bool(wanted)) for c in candidates)
+    return grid, tuple(_judged(c, read, bool(wanted), derived) for c in candidates)
 
 
 def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]:
@@ -104,15 +108,18 @@ def _lists_sets(candidate: Candidate) -> bool:
     return candidate.grid is not None and plain(candidate.grid.titles[0]) in SET_TITLES
 
 
-def _share_nothing(candidates: Sequence[Candidate]) -> bool:
+def _share_little(candidates: Sequence[Candidate]) -> bool:
     """Whether tables with the same columns name different things in each: of different data, maybe.
 
-    Numbers do not tell whether all of these may be compared with each other.
+    Numbers do not tell whether all of these may be compared with each other. One or two names that
+    come again, such as that of a baseline, do not tell it, either.
     """
     names = [_first_names(candidate) for candidate in candidates]
     if len(names) < 2 or numeric_share(name for own in names for name in own) > 0:
         return False
-    return sum(map(len, names)) == len(set().union(*names))
+    times = Counter(name for own in names for name in own)
+    shared = [sum(times[name] > 1 for name in own) for own in names]
+    return all(2 * known < len(own) for known, own in zip(shared, names, strict=True))
 
 
 def _first_names(candidate: Candidate) -> set[str]:
@@ -121,10 +128,27 @@ def _first_names(candidate: Candidate) -> set[str]:
     return {undressed(row[0]).casefold() for row in rows if row[0]} if rows else set()
 
 
-def _judged(candidate: Candidate, read: set[int], chosen: bool) -> Found:
+def _derived(candidates: Sequence[Candidate]) -> dict[int, str]:
+    """Return the tables that are computed from others, by number, and what they are."""
+    grids = {c.found.number: c.grid for c in candidates if c.grid is not None}
+    found = {number: DIFFERENCES for number, grid in grids.items() if is_of_differences(grid)}
+    rest = {number: grid for number, grid in grids.items() if number not in found}
+    for candidate in candidates:
+        number, name = candidate.found.number, candidate.found.name.rpartition(" / ")[2]
+        others = [grid for n, grid in rest.items() if n != number]
+        if number in rest and averages(rest[number], name, others):
+            found[number] = "means of other tables"
+    return found if len(found) < len(candidates) else {}
+
+
+def _judged(
+    candidate: Candidate, read: set[int], chosen: bool, derived: Mapping[int, str]
+) -> Found:
     found = candidate.found
     if found.number in read:
         return replace(found, is_read=True)
+    if found.number in derived:
+        return replace(found, why_not=derived[found.number])
     if candidate.grid is None:
         return replace(found, why_not=candidate.problem.rstrip("."))
     if not _has_numbers(candidate.grid):

@@ -48,7 +48,8 @@ _DETECTION = (
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
     (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)(?:average|avg)_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
      Measure("AUPR")),  # of which class is not said
-    (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
+    (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr"
+     r"|^fpr_(?!at_|tpr|gap|diff|delta|threshold|target|limit)[a-z]\w*$", Measure("fpr95", False)),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
     (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", Measure("detection_error", False)),
     (r"detection_?acc(?:uracy)?|dt_?acc", Measure("detection_accuracy")),
@@ -184,6 +185,7 @@ _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
 )
+_IN_BRACKETS = re.compile(r"\(([^()]*)\)")
 _CAMEL = re.compile(  # TrainLoss, but not FocalLoss
     r"(?<![A-Za-z])(Train|Val|Valid|Test|Eval|Mean|Avg|Macro|Micro|Weighted|Best|Final)(?=[A-Z])"
 )
@@ -279,6 +281,27 @@ def metrics_in(text: str) -> set[str]:
     if len(found & GENERAL) >= _LISTED:  # all that was computed
         return found
     return found - GENERAL or found
+
+
+def metric_stated(text: str) -> str | None:
+    """Return the only metric that a text mentions, or the only one that stands in brackets alone.
+
+    >>> metric_stated("Detection accuracy (ROCAUC %)"), metric_stated("AUROC and FPR95")
+    ('auroc', None)
+    """
+    named = metrics_in(text)
+    named = named if len(named) < 2 else metrics_in_brackets(text)
+    return named.pop() if len(named) == 1 else None
+
+
+def metrics_in_brackets(text: str) -> set[str]:
+    """Return the metrics that stand in brackets alone, as units of the numbers do.
+
+    >>> metrics_in_brackets("Accuracy of detection (ROCAUC %)"), metrics_in_brackets("AUROC (ours)")
+    ({'auroc'}, set())
+    """
+    alone = [part for part in _IN_BRACKETS.findall(text) if not without_metric(part)]
+    return {metric for part in alone for metric in metrics_in(part)}
 
 
 def measure_called(name: str) -> Measure | None:

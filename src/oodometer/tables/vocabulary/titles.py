@@ -56,7 +56,7 @@ COMPARED_WORDS = frozenset(
      "embedding", "embeddings", "tokenizer", "prompt", "prompting", "postprocessor", "scorer",
      "training", "pretraining", "objective", "aggregation", "fusion", "sampler", "sampling",
      "imputer", "scaler", "name", "arm", "arms", "row", "component", "components", "module",
-     "modules", "features", "calibration"}
+     "modules", "features", "calibration", "revision", "revisions"}
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
