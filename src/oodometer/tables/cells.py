@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 from math import isfinite
@@ -219,6 +220,19 @@ def value_of(text: str) -> float:
     """Return the number of a cell, or NaN if it holds none."""
     cell = read_cell(text)
     return float("nan") if cell is None else cell.value
+
+
+def may_be_places(texts: Iterable[str]) -> bool:
+    """Whether numbers may be places in an order: each has enough others before it, or is a mean.
+
+    The rank of adapters, 8 or 16, has nobody before it.
+
+    >>> may_be_places(["2", "1", "2"]), may_be_places(["8", "16"]), may_be_places(["1.5", "2.5"])
+    (True, False, True)
+    """
+    places = sorted(cell.value for text in texts if (cell := read_cell(text)) is not None)
+    means = any(place % 1 for place in places)
+    return means or all(place - 1 <= bisect_left(places, place) for place in places)
 
 
 def _number(text: str) -> float:

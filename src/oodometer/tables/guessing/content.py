@@ -168,7 +168,8 @@ def _require_one_set(
         raise UserError(
             f"Which column names the data sets: '{first}' ({frame[first].nunique()} names, "
             f"{roles.option(id=first)}) or '{second}' ({frame[second].nunique()} names, "
-            f"{roles.option(id=second)})?"
+            f"{roles.option(id=second)})? If neither does, use "
+            f"{roles.option(condition=f'{first}, condition={second}')}."
         )
 
 
@@ -267,7 +268,8 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
     if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or mostly(names, is_model):
         return True
     beside = {metric_named(column) for column in roles.ignored}
-    if len(beside & _OF_DECISIONS) > 1:  # AUROC of classifiers, beside their precision and recall
+    decisions = {*_OF_DECISIONS, "accuracy"} if beside & _OF_DECISIONS else _OF_DECISIONS
+    if len(beside & decisions) > 1:  # AUROC of classifiers, beside their precision and recall
         return True
     return not mostly(sets, is_set) and len(sets) >= _BENCHMARK
 

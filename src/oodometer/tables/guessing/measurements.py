@@ -129,6 +129,7 @@ def may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded
         and not code
     )
     setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
+    setting = setting and not (fine and is_data(column) and not are_levels(cells))  # noise
     is_name = code or is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
     counts = bool(_COUNT.match(column)) and not fine
     named = not is_name and (

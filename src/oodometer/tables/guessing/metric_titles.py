@@ -99,7 +99,8 @@ def _without_classes(named: Mapping[str, str]) -> dict[str, str]:
 
 def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
     """Take top1 and top5 for errors where top5 is lower: no accuracy among five guesses can be."""
-    first = {without_metric(c): c for c, metric in named.items() if metric == "accuracy"}
+    metrics = {c: named.get(c, metric_named(c)) for c in map(str, frame.columns)}  # chosen, too
+    first = {without_metric(c): c for c, metric in metrics.items() if metric == "accuracy"}
     pairs = [
         (first[what], column)
         for column, metric in named.items()
@@ -110,7 +111,7 @@ def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str
         values = [[value_of(text) for text in frame[column]] for column in (one, five)]
         both = [(a, b) for a, b in zip(*values, strict=True) if a == a and b == b]
         if both and all(a >= b for a, b in both) and any(a > b for a, b in both):
-            errors |= {one: "error rate", five: "top-5 error"}
+            errors |= {c: m for c, m in ((one, "error rate"), (five, "top-5 error")) if c in named}
     return {c: _error_by_size(frame, c, metric) for c, metric in errors.items()}
 
 

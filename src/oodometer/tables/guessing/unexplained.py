@@ -40,7 +40,7 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
     if not titled or roles.chosen:
         return
     if without_metric(titled[0]):
-        _require_known(bare, titled, roles)
+        _require_known([c for c in bare if not _is_setting(frame[c])], titled, roles)
     stems = tuple({plain(what) for c in titled if (what := without_metric(c))})
     beside = [c for c in bare if len(stems) > 1 and plain(c).startswith(stems)]
     # Of a set of which a column beside it states the metric: another quantity.
@@ -122,6 +122,12 @@ def _compared_or_metric(titled: str, bare: Sequence[str], roles: Roles) -> UserE
         f"Is '{titled}' compared with {shown} ({one}, or {other} if lower is better), or the "
         f"metric of all lines ({roles.option(**{metric: titled}, ignore=', ignore='.join(bare))})?"
     )
+
+
+def _is_setting(texts: pd.Series[str]) -> bool:
+    """Whether a title that may be that of data names a setting, as its numbers come again."""
+    cells = [cell for text in texts if (cell := read_cell(text)) is not None]
+    return mentions_setting(str(texts.name)) and are_levels(cells)
 
 
 def _may_be_result(texts: pd.Series[str]) -> bool:

@@ -135,7 +135,7 @@ def _column(title: str, roles: Roles) -> str:
 def require_known_kinds(long: Long, roles: Roles) -> None:
     """Ask what a column is whose title is not known, where its levels allow several readings."""
     for name, title in long.factors.items():
-        said = title in {*roles.chosen, roles.wide}
+        said = title in {*roles.chosen, roles.wide} or name in CORRUPTIONS
         if said or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels, column = list(long.frame[name].unique()), _column(title, roles)

@@ -46,7 +46,7 @@ _DETECTION = (
     (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("AUPR")),
     (r"(?:aupr|pr_?auc)_?(?:in|id)(?:_|$)", Measure("aupr_in")),  # not AUPR iNaturalist
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
-    (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)average_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
+    (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)(?:average|avg)_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
      Measure("AUPR")),  # of which class is not said
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr"
      r"|^fpr_(?!at_|tpr|gap|diff|delta|threshold|target|limit)[a-z]\w*$", Measure("fpr95", False)),
@@ -84,7 +84,15 @@ _GENERAL = (
     (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)"
      r"|f1(?:值|分数|スコア|점수|스코어)",
      Measure("F1")),
-    (r"m_?ap(?:_?\d+)*|mean_average_precision", Measure("mAP")),
+    (r"h_?mean|harmonic_mean", Measure("H-mean")),  # of precision and recall, or of two groups
+    # Of object detection: over all overlaps, or at one. Behind a sign it is a rank: mAP@50.
+    (r"(?!map(?:50|75|_0_5|_0_75)(?!_(?:0_)?95)(?:_|$))m_?ap(?:_?\d+)*|mean_average_precision"
+     r"|(?:box|bbox|mask)_ap|ap_?(?:50|0_5)_(?:0_)?95", Measure("mAP")),
+    (r"(?:(?:b|box|bbox|mask)_?)?(?:m?ap(?:50|_0_5)|ap_50)(?!_(?:0_)?95)", Measure("AP50")),
+    (r"(?:(?:b|box|bbox|mask)_?)?(?:m?ap(?:75|_0_75)|ap_75)", Measure("AP75")),
+    (r"hota", Measure("HOTA")),
+    (r"mota", Measure("MOTA", is_share=False)),
+    (r"idf_?1", Measure("IDF1")),
     (r"mcc|matthews(?:_corr\w*)?", Measure("MCC", is_share=False)),
     (r"(?:cohens?_)?kappa|qwk", Measure("kappa", is_share=False)),
     (r"oscr", Measure("OSCR")),
@@ -109,8 +117,8 @@ _GENERAL = (
     (r"ssim", Measure("SSIM", is_share=False)),
     (r"precision(?:_?(?:at_)?\d+)?|ppv|\w*(?:精确率|精準率|查准率|適合率|정밀도)|précision|präzision"
      r"|precisión|precisão", Measure("precision")),
-    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate|\w*(?:召回率|查全率|再現率|재현율)|rappel",
-     Measure("recall")),
+    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|(?:true_positive|hit|detection)_rate"
+     r"|\w*(?:召回率|查全率|再現率|재현율)|rappel", Measure("recall")),
     (r"specificity", Measure("specificity")),
     (r"eer|equal_error_rate", Measure("EER", higher=False)),
     (r"der|diarization_error_rate", Measure("DER", higher=False, is_share=False)),

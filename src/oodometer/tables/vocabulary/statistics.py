@@ -24,7 +24,8 @@ _QUALIFIERS = _SPLITS | frozenset(
      "sequence", "sent", "bound", "boundary", "phrase", "span", "entity", "slot", "intent", "field",
      "critical",
      "adaptive", "static", "classwise", "balanced", "unbalanced",
-     "corrupted", "perturbed", "aligned", "conflict", "conflicting", "biased", "unbiased",
+     "corrupted", "corruption", "perturbed", "aligned", "conflict", "conflicting", "biased",
+     "unbiased",
      "minority", "majority"}
 )  # fmt: skip
 _STORED_AS = re.compile(r"(?:fp|f|bf|float|int|uint|q)(?:2|4|8|16|32|64)(?:bit)?")  # int8, fp16

@@ -37,7 +37,7 @@ MODEL_TITLES = (
     "models", "framework", "frameworkname",
     "algorithmname", "algorithms", "algo", "estimator", "learner", "system", "technique",
     "strategy", "approaches", "variant", "ablation", "kernel", "name", "featureset", "tool",
-    "solver",
+    "solver", "tracker", "trackers",
     "modelo", "modèle", "modell", "模型", "モデル", "모델", "分类器", "分類器", "분류기",
     "classificador", "klassifikator", "classifieur", "算法", "アルゴリズム", "알고리즘",
 )  # fmt: skip
