@@ -230,7 +230,7 @@ def test_a_detector_that_is_equally_bad_everywhere_is_not_called_good():
     assert mean.verdict == "flips" and "in none" not in mean.text
     assert mean.text == (
         "The detector that varies least also has the best mean AUROC, weighted as in the score, "
-        "on none of 2 outlier sets."
+        "on neither outlier set."
     )
     assert "equally bad" in finding.caveats[0]
 
@@ -298,7 +298,7 @@ def test_metrics_that_disagree_are_told():
     other = world({"a": (90, 0.3, 0.3), "b": (90, 6, 0.5)}, lower=True)
     finding = robustness_of(steady, other)
     claim = finding.claims[-1]
-    assert claim.text.startswith("Both metrics agree") and "none of 2" in claim.text
+    assert claim.text.startswith("Both metrics agree") and "neither outlier set" in claim.text
     assert claim.verdict == "flips" and "b by AUROC; a by FPR@95TPR" in claim.evidence
     assert [t.name for t in finding.tables].count("metrics-1") == 1
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from oodometer.finding import Verdict
+from oodometer.finding import LEAST_P, Verdict, less_than_one
 from oodometer.scores import Missing, ScoreTable
 from oodometer.stats.comparison import Difference
 
@@ -14,7 +14,6 @@ LEVEL = 0.95  # of every interval
 SIGNIFICANT = 0.05  # adjusted p below which a difference is significant
 FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 in 2 exceptions
 DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
-LEAST_P = 0.0001  # smaller p-values are not written out: no test here is that exact
 _EXACT = 9  # decimals beyond which numbers differ by the rounding of their unit only
 _LEAST_END = 0.001  # of an interval in points: what is nearer to 0 is written as 0
 SHOWN = 4  # cases that evidence spells out; the tables have them all
@@ -23,11 +22,12 @@ SHOWN = 4  # cases that evidence spells out; the tables have them all
 def number(value: float) -> str:
     """Write a metric with three decimals; never 1.000 for what is less than 1.
 
-    >>> number(0.91234), number(0.99996), number(1.0)
-    ('0.912', '0.9999', '1.000')
+    >>> number(0.91234), number(0.99956), number(1.0)
+    ('0.912', '0.9996', '1.000')
     """
+    value = float(f"{value:.12g}")  # the same mean, summed otherwise, is written in the same way
     text = f"{value:.3f}"
-    return f"{int(value * 1e4) / 1e4:.4f}" if text == "1.000" and value < 1 else text
+    return less_than_one(value, 4) if text == "1.000" and value < 1 else text
 
 
 def between(low: float, high: float) -> str:
@@ -100,15 +100,21 @@ def times_and_p(ratio: Difference) -> str:
     """
     if not math.isfinite(ratio.high) or math.isnan(ratio.value):
         return "no interval"
-    # Beyond a thousand times, the smaller score is hardly more than a rounding error.
-    shown = (
-        f"{part:.1f}" if 0.95 <= part < 9.95 else f"{part:.2g}" if part < 99.5 else f"{part:.0f}"
-        for part in ratio[:3]
-    )
-    value, low, high = (
-        text if part < 1e3 else "over 1000" for part, text in zip(ratio[:3], shown, strict=True)
-    )
+    value, low, high = map(_times, ratio[:3])
     return f"{value} times as large [{low}, {high}], adjusted {p_equals(ratio.p_value)}"
+
+
+def _times(ratio: float) -> str:
+    """Write a ratio; beyond a thousand, one of both is hardly more than a rounding error.
+
+    >>> _times(1.0), _times(0.25), _times(64.3), _times(2e4), _times(1.6e-7)
+    ('1.0', '0.25', '64', 'over 1000', 'under 0.001')
+    """
+    if ratio < 1e-3 or ratio >= 1e3:
+        return "under 0.001" if ratio < 1 else "over 1000"
+    if 0.95 <= ratio < 9.95:
+        return f"{ratio:.1f}"
+    return f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:.0f}"
 
 
 def _signed(value: float) -> str:
@@ -165,9 +171,13 @@ def share_of(part: int, whole: int, singular: str, plural: str = "") -> str:
 
     >>> share_of(7, 9, "run"), share_of(0, 9, "run"), share_of(2, 2, "run"), share_of(0, 1, "run")
     ('7 of 9 runs', 'none of 9 runs', 'both runs', '0 of 1 run')
+    >>> share_of(0, 2, "run")
+    'neither run'
     """
     if whole == 1:
         return f"{part} of 1 {singular}"
+    if (part, whole) == (0, 2):
+        return f"neither {singular}"
     shares = {whole: f"all {whole:,}" if whole > 2 else "both", 0: f"none of {whole:,}"}
     return f"{shares.get(part, f'{part:,} of {whole:,}')} {plural or several(singular)}"
 

@@ -22,13 +22,17 @@ def shown(mean: Estimate) -> Estimate | float:
     return mean if finite and mean.low < mean.high else mean.value
 
 
-def leaderboard_tables(contest: Contest) -> list[Table]:
-    """Who can be the best in each scope, and how far each is from the best of the others."""
+def leaderboard_tables(contest: Contest, needed: Mapping[str, str]) -> list[Table]:
+    """Who can be the best in each scope, and how far each is from the best of the others.
+
+    `needed` says how many runs would separate the detector that is declared from others.
+    """
     if len(contest.detectors) < 2:
         return []
     tables = []
     for number, standing in enumerate(contest.standings):
-        tables += [ours_table(contest.ours, standing, number)] if contest.ours else []
+        own = needed if standing is contest.main else {}
+        tables += [ours_table(contest.ours, standing, number, own)] if contest.ours else []
         tables.append(leaderboard_table(standing, number))
     return tables
 
@@ -155,13 +159,21 @@ def _single_values(contest: Contest) -> Series:
     )
 
 
-def ours_table(ours: str, standing: Standing, number: int = 0) -> Table:
-    """The detector that was declared in advance against every other one."""
-    rows = [(name, d.estimate, d.p_value) for name, d in standing.ours.items()]
+def ours_table(
+    ours: str, standing: Standing, number: int = 0, needed: Mapping[str, str] | None = None
+) -> Table:
+    """The detector that was declared in advance against every other one.
+
+    `needed` says how many runs would separate it from those that it is not separable from.
+    """
+    rows: list[tuple[TableCell, ...]] = [
+        (name, d.estimate, d.p_value, *([needed.get(name, "–")] if needed else ()))
+        for name, d in standing.ours.items()
+    ]
     return Table(
         f"ours{f'-{number + 1}' if number else ''}",
         f"{ours} against the others {standing.scope}",
-        ("detector", f"{ours} ahead by", "adjusted p"),
+        ("detector", f"{ours} ahead by", "adjusted p", *(["separating them takes"] * bool(needed))),
         tuple(rows),
         f"Positive: {ours} is better. These {count(len(rows), 'comparison')} were declared in "
         "advance; intervals hold for all of them at once, and one excludes 0 exactly where the "

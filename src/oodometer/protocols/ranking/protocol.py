@@ -69,6 +69,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
     shares = shares_of(values, rng)
     tied, fewer = _tied(contest), with_fewer_cases(field.sources)  # more runs are no more of these
     needed = runs_for_best(values, () if {contest.leader, *tied} & {*fewer} else tied)
+    for_ours = runs_for_ours(values, contest.ours)
     claims, tables = _explained(values, shares, needed, rng)
     factors = score_factor_claims(field, contest.is_decided)
     many = len(field.training_runs) > 1
@@ -80,7 +81,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
         + " agree?",
         claims=_folded(
             contest,
-            *order_claims(contest, runs_for_ours(values, contest.ours)),
+            *order_claims(contest, for_ours),
             *themed("missing", retraining_claim(contest)),
             *_set_claims(contest, on_sets, without),
             *themed("changes", [*factors.flips, *factors.others]),
@@ -88,7 +89,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
         ),
         tables=_present(
             score_views.auroc_table(field, contest),
-            *leaderboard_tables(contest),
+            *leaderboard_tables(contest, for_ours),
             rank_table(contest),
             set_table(contest, on_sets),
             score_views.metric_table(field, contest),
@@ -127,6 +128,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
     shares = shares_of(field, rng)
     factors = value_factor_claims(field, contest.is_decided)
     needed = runs_for_best(field, _tied(contest))
+    for_ours = runs_for_ours(field, contest.ours)
     claims, tables = _explained(field, shares, needed, rng)
     return Finding(
         protocol="ranking",
@@ -134,7 +136,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         question="Would other runs, or other sets, give the same order?",
         claims=_folded(
             contest,
-            *order_claims(contest, runs_for_ours(field, contest.ours)),
+            *order_claims(contest, for_ours),
             *_set_claims(contest, on_sets, without),
             *themed("changes", [*factors.flips, *factors.others]),
             *claims,
@@ -142,7 +144,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         ),
         tables=_present(
             value_views.mean_table(field, contest),
-            *leaderboard_tables(contest),
+            *leaderboard_tables(contest, for_ours),
             rank_table(contest),
             value_views.set_table(field),
             set_table(contest, on_sets),

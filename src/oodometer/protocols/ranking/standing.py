@@ -190,6 +190,11 @@ class Contest:
         return [name for name, own in zip(self.detectors, self.means, strict=True) if own == best]
 
     @property
+    def is_all_equal(self) -> bool:
+        """Whether all detectors have the same value in every case."""
+        return bool((self.values == self.values[0]).all())
+
+    @property
     def is_decided(self) -> bool:
         """Whether only the leader can be the best, in the main scope."""
         return self.main is not None and self.main.board.is_decided
