@@ -202,11 +202,8 @@ def kept_part(field: Cases) -> list[str]:
     if kept >= ENOUGH * total:
         return []
     varied = listing([f"combinations of {field.set_word}", *table.factor_names])
-    sets, word = field.cells.sets, varied if table.factor_names else several(field.set_word)
-    pairs = [name for name in ("id", "ood") if name in cells]
-    are_some = len(sets) < len(table.frame[pairs].drop_duplicates())
-    is_told = table.factor_names and are_some and len(sets) <= SHOWN
-    where = f" (all on {listing(sets)})" if is_told else ""
+    sets, word = field.kept_sets, varied if table.factor_names else several(field.set_word)
+    where = f" (all on {listing(sets)})" if table.factor_names and 0 < len(sets) <= SHOWN else ""
     are = "is" if kept == 1 else "are"
     return [
         f"Only {kept} of {total} {word}{where} {are} compared: elsewhere, some detector lacks a "
