@@ -16,6 +16,7 @@ FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 
 DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
 _EXACT = 9  # decimals beyond which numbers differ by the rounding of their unit only
 _LEAST_END = 0.001  # of an interval in points: what is nearer to 0 is written as 0
+_LEAST_WIDTH = 2.0  # of an interval, in units of the last decimal
 SHOWN = 4  # cases that evidence spells out; the tables have them all
 
 
@@ -35,11 +36,16 @@ def between(low: float, high: float) -> str:
 
     >>> between(0.888, 0.956), between(0.89482, 0.89513), between(0.5, 0.5)
     ('0.888 to 0.956', '0.8948 to 0.8951', '0.500 to 0.500')
+    >>> between(0.99931, 0.99998)
+    '0.9993 to 0.9999'
     """
-    if number(low) != number(high) or low == high:
+    if high - low >= _LEAST_WIDTH * 1e-3 or low == high:
         return f"{number(low)} to {number(high)}"
-    places = next(p for p in range(4, 10) if f"{low:.{p}f}" != f"{high:.{p}f}" or p == 9)
-    return f"{low:.{places}f} to {high:.{places}f}"
+    places = next(p for p in range(4, 10) if high - low >= _LEAST_WIDTH * 10.0**-p or p == 9)
+    ends = (
+        less_than_one(end, places) if abs(end) < 1 else f"{end:.{places}f}" for end in (low, high)
+    )
+    return " to ".join(ends)
 
 
 def points_and_p(difference: Difference, *, adjusted: bool = True, are_shares: bool = True) -> str:
@@ -51,10 +57,13 @@ def points_and_p(difference: Difference, *, adjusted: bool = True, are_shares: b
     '+1.0 points, without an interval, adjusted p = 0.5'
     >>> points_and_p(Difference(0.012, -0.00012, 0.0241, 0.053))
     '+1.2 points [−0.01, +2.4], adjusted p = 0.053'
+    >>> points_and_p(Difference(0.0002, -0.0001, 0.00052, 0.22))
+    '+0.02 points [−0.01, +0.05], adjusted p = 0.22'
     """
+    places = _places(100 * (difference.high - difference.low))
     p_value = f"{'adjusted ' * adjusted}{p_equals(difference.p_value)}"
     value, low, high = (
-        write(100 * part) if are_shares else f"{part:+.3g}".replace("-", "−")
+        write(100 * part, places) if are_shares else f"{part:+.3g}".replace("-", "−")
         for write, part in zip((_signed, _end, _end), difference[:3], strict=True)
     )
     unit = " points" if are_shares else ""
@@ -117,18 +126,28 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:.0f}"
 
 
-def _signed(value: float) -> str:
-    return _unsigned_zero(f"{round(value, _EXACT):+.1f}")
+def _places(width: float) -> int:
+    """How many decimals show an interval of this width: one, more only for narrow ones."""
+    return next((p for p in (1, 2) if width >= _LEAST_WIDTH * 10.0**-p), 3)
 
 
-def _end(value: float) -> str:
+def _signed(value: float, places: int) -> str:
+    return _unsigned_zero(f"{round(value, _EXACT):+.{places}f}")
+
+
+def _end(value: float, places: int) -> str:
     """The end of an interval: on which side of 0 it lies decides, and is seen."""
-    is_hidden = _LEAST_END <= abs(value) < 0.05
-    return f"{value:+.1g}".replace("-", "−") if is_hidden else _signed(value)
+    is_hidden = _LEAST_END <= abs(value) < 0.5 * 10.0**-places
+    return f"{value:+.1g}".replace("-", "−") if is_hidden else _signed(value, places)
 
 
 def _unsigned_zero(text: str) -> str:
-    return "0.0" if text == "-0.0" else text.replace("-", "−")
+    """A zero has no sign.
+
+    >>> _unsigned_zero("-0.0"), _unsigned_zero("+0.00"), _unsigned_zero("-1.0")
+    ('0.0', '0.00', '−1.0')
+    """
+    return text.lstrip("+-") if not text.strip("+-0.") else text.replace("-", "−")
 
 
 def several(noun: str) -> str:

@@ -115,8 +115,9 @@ def value_facts(field: Cases, ours: str) -> tuple[tuple[str, str], ...]:
         "metric": field.metric,
         "detectors": _of(len(field.detectors), len(field.detectors) + len(field.left_out)),
         **({"data sets": str(len(field.cells.ids))} if field.unit == "data set" else {}),
-        several(field.case if field.are_runs else "run"): str(len(field.training_runs)),
     }
+    if "spread" not in field.results.frame.columns:  # each mean is over runs of its own
+        facts[several(field.case if field.are_runs else "run")] = str(len(field.training_runs))
     outliers = {pair.ood for pair in field.cells.pairs} - {""}
     if outliers:
         facts["outlier sets"] = str(len(outliers))
