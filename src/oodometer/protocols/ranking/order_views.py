@@ -9,7 +9,7 @@ from dataclasses import replace
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.views import rank_rows, span
-from oodometer.protocols.common.words import count
+from oodometer.protocols.common.words import SIGNIFICANT, count
 from oodometer.protocols.ranking.standing import Contest, Standing
 
 MOST_IN_DIAGRAM = 30  # more names would not fit beside one axis
@@ -166,14 +166,15 @@ def ours_table(
 
     `needed` says how many runs would separate it from those that it is not separable from.
     """
-    rows: list[tuple[TableCell, ...]] = [
-        (name, d.estimate, d.p_value, *([needed.get(name, "–")] if needed else ()))
-        for name, d in standing.ours.items()
-    ]
+    rows: list[tuple[TableCell, ...]] = []
+    for name, d in standing.ours.items():
+        takes = (needed or {}).get(name, "–") if d.p_value >= SIGNIFICANT else "–"
+        rows.append((name, d.estimate, d.p_value, *([takes] if needed else [])))
+    columns = ("detector", f"{ours} ahead by", "adjusted p")
     return Table(
         f"ours{f'-{number + 1}' if number else ''}",
         f"{ours} against the others {standing.scope}",
-        ("detector", f"{ours} ahead by", "adjusted p", *(["separating them takes"] * bool(needed))),
+        (*columns, "separating them takes") if needed else columns,
         tuple(rows),
         f"Positive: {ours} is better. These {count(len(rows), 'comparison')} were declared in "
         "advance; intervals hold for all of them at once, and one excludes 0 exactly where the "

@@ -68,21 +68,20 @@ def _are_alike(field: Cases) -> bool:
     return field.are_runs and not field.are_conditions and is_free and has_spread
 
 
-def power_claims(field: Cases, found: Mapping[str, RunsNeeded]) -> list[Claim]:
-    """Tell how many runs would separate the best from others."""
+def power_claims(field: Cases, found: Mapping[str, RunsNeeded], word: str) -> list[Claim]:
+    """Tell how many runs, which are called by a `word`, would separate the best from others."""
     if not found:
         return []
     first, *others = found
     best = field.detectors[0]
-    now = f"{count(len(field.names), field.case)} so far"
+    now = f"{count(len(field.names), word)} so far"
     if found[first].runs is None and not found[first].spread:
         equal = [name for name, own in found.items() if own.runs is None and not own.spread]
         every = f"these {len(field.detectors)} detectors"
         pair = every if len(equal) == len(field.detectors) - 1 > 1 else f"{best} from {first}"
-        text = f"No number of {several(field.case)} would separate {pair}: they agree "
-        text += f"{field.preposition} every {field.case}."
+        text = f"No number of {several(word)} would separate {pair}: they agree "
+        text += f"{field.preposition} every {word}."
         return [Claim(text, "undecided", now)]
-    word = field.case
     parts = [f"Separating {best} from {first} would take {_said(found[first], word)} like these"]
     known = [name for name in others if found[name].spread]
     shown, rest = known[: SHOWN - 1], known[SHOWN - 1 :]
@@ -119,14 +118,14 @@ def _length(needed: RunsNeeded) -> float:
     return math.inf if needed.runs is None else needed.runs
 
 
-def runs_for_ours(field: Cases, ours: str) -> dict[str, str]:
-    """How many runs would separate a detector from each of the others."""
+def runs_for_ours(field: Cases, ours: str, word: str) -> dict[str, str]:
+    """How many runs, which are called by a `word`, would separate a detector from each other."""
     if not ours or not _are_alike(field):
         return {}
     observed, others = _Observed(field), [name for name in field.detectors if name != ours]
     found = {name: observed.needed(ours, name, many=len(others)) for name in others}
     return {
-        name: _said(needed, field.case)
+        name: _said(needed, word)
         for name, needed in found.items()
         if needed.spread and observed.is_open(needed)
     }

@@ -56,7 +56,8 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         every = [d for found in on_sets.values() for d in found.values()]
         sure = sum(d.p_value < SIGNIFICANT for d in every)
         text = f"No detector has a better mean {subject.metric} than {leader} on any {word}"
-        evidence = f"{sure} of {len(every)} differences are significant"
+        are = "is" if sure == 1 else "are"
+        evidence = f"{sure} of {len(every)} differences {are} significant"
         leaves_open = f"whether another detector is better on some {word} (here none is)"
         verdict: Verdict = "holds" if sure == len(every) else "undecided"
         text += "" if verdict == "holds" else ", but not every lead is significant"
