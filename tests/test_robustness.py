@@ -427,7 +427,7 @@ def test_gaps_are_named_and_never_averaged_over():
     gap = (frame["detector"] == "a") & (frame["ood"] == "near") & (frame["optimizer"] == "sgd")
     finding = finite(robustness_of(Results(frame[~(gap & (frame["seed"] == 3))], results.factors)))
     assert rows(finding)["a"][0] is None and isinstance(rows(finding)["a"][1], Estimate)
-    assert finding.missing == ("a on near: 1 of 15 values are missing (optimizer sgd); not scored",)
+    assert finding.missing == ("a on near: 1 of 15 values is missing (optimizer sgd); not scored",)
     assert "near: b" in finding.claims[0].evidence
     moments = rows(finding, "moments-1")["a"]
     assert moments[1] is None and moments[-1] is None and moments[0] is not None
