@@ -166,15 +166,17 @@ def ours_table(
 
     `needed` says how many runs would separate it from those that it is not separable from.
     """
-    rows: list[tuple[TableCell, ...]] = []
-    for name, d in standing.ours.items():
-        takes = (needed or {}).get(name, "–") if d.p_value >= SIGNIFICANT else "–"
-        rows.append((name, d.estimate, d.p_value, *([takes] if needed else [])))
+    open_ = [name for name, d in standing.ours.items() if d.p_value >= SIGNIFICANT]
+    takes = {name: needed[name] for name in open_ if needed and name in needed}
+    rows: list[tuple[TableCell, ...]] = [
+        (name, d.estimate, d.p_value, *([takes.get(name, "–")] if takes else []))
+        for name, d in standing.ours.items()
+    ]
     columns = ("detector", f"{ours} ahead by", "adjusted p")
     return Table(
         f"ours{f'-{number + 1}' if number else ''}",
         f"{ours} against the others {standing.scope}",
-        (*columns, "separating them takes") if needed else columns,
+        (*columns, "separating them takes") if takes else columns,
         tuple(rows),
         f"Positive: {ours} is better. These {count(len(rows), 'comparison')} were declared in "
         "advance; intervals hold for all of them at once, and one excludes 0 exactly where the "
