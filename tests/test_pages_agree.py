@@ -207,3 +207,43 @@ def test_the_terminal_has_one_screen(name):
     Console(file=out, width=80).print(summary(page(name)))
     assert len(out.getvalue().rstrip("\n").splitlines()) <= SCREEN
     assert rankings(name)[0].answer.split(". ")[0] in " ".join(out.getvalue().split())
+
+
+@pytest.mark.parametrize(("many", "far", "told"), [
+    (7, 0, "No detector stands out: d0 and d1 share the best mean, but are not separable from any "
+           "of the 5 others with"),
+    (3, 0, "share the best mean, but are not separable from the other with"),
+    (8, 2, "No clear winner: d0 and d1 share the best mean, but "),
+])  # fmt: skip
+def test_those_that_share_the_best_mean_are_not_told_as_one(many, far, told):
+    values = 0.9 + 0.008 * np.random.default_rng(5).normal(size=(many, 6))
+    values[many - far :] -= 0.1
+    values -= np.maximum(0, values.mean(axis=1) - values[0].mean() + 1e-4)[:, None]
+    values[:2] = values[0] + 1e-4
+    lines = [
+        {"method": f"d{d}", "dataset": "svhn", "seed": r, "AUROC": values[d, r]}
+        for d in range(many) for r in range(6)
+    ]  # fmt: skip
+    first = analyze(pd.DataFrame(lines), rng=np.random.default_rng(0))[0]
+    assert told in first.answer, first.answer
+    assert "d0 and d1 share the highest mean AUROC" in first.claims[0].text
+
+
+def test_means_of_two_scopes_that_differ_are_explained():
+    """Data sets weigh alike whatever runs they have; retraining needs runs that all have."""
+    rng = np.random.default_rng(1)
+    lines = [
+        {"method": f"d{d}", "id": i, "seed": r, "accuracy": 0.9 - 0.01 * d - 0.05 * r
+         + rng.normal(0, 0.004)}
+        for d in range(4) for i in ("wine", "iris", "glass", "yeast") for r in range(4)
+        if i != "yeast" or r < 3
+    ]  # fmt: skip
+    for frame in (pd.DataFrame(lines), pd.DataFrame(lines).query("seed < 3")):
+        found = analyze(frame, columns="id=id", rng=np.random.default_rng(0))[0]
+        first, second = boards(found).values()
+        means = [{row["detector"]: row["mean"].split(" ")[0] for row in b} for b in (first, second)]
+        notes = [t.note for t in found.tables if t.name.startswith("leaderboard")]
+        assert ("These means are not those on other data sets" in notes[1]) == (
+            means[0] != means[1]
+        )
+        assert (means[0] != means[1]) == (len(frame) == len(lines))

@@ -128,7 +128,7 @@ def _times(ratio: float) -> str:
 
 def _places(width: float) -> int:
     """How many decimals show an interval of this width: one, more only for narrow ones."""
-    return next((p for p in (1, 2) if width >= _LEAST_WIDTH * 10.0**-p), 3)
+    return 1 if not width else next((p for p in (1, 2) if width >= _LEAST_WIDTH * 10.0**-p), 3)
 
 
 def _signed(value: float, places: int) -> str:

@@ -70,15 +70,9 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
     return claims
 
 
-def _equal(standing: Standing) -> list[str]:
-    """All that have the mean of the leader."""
-    best = standing.means[standing.leader].value
-    return [name for name, own in standing.means.items() if own.value == best]
-
-
 def _mean(standing: Standing) -> str:
     """Who has the best mean, and what it is."""
-    equal, subject = _equal(standing), standing.subject
+    equal, subject = standing.equal, standing.subject
     verb = f"{_named(equal)} share" if len(equal) > 1 else f"{standing.leader} has"
     value = number(standing.means[standing.leader].value)
     return f"{verb} the {subject.extreme} mean {subject.metric}, {value}, {subject.over}"
@@ -94,7 +88,7 @@ def _decided(standing: Standing, is_main: bool) -> Claim:
 
 
 def _open(standing: Standing, is_main: bool) -> str:
-    equal, scope = _equal(standing), standing.scope
+    equal, scope = standing.equal, standing.scope
     if len(equal) > 1:
         return (
             f"{_mean(standing)}." if is_main else _sentence(f"{scope}, {_named(equal)} are equal.")

@@ -33,12 +33,25 @@ def leaderboard_tables(contest: Contest, needed: Mapping[str, str]) -> list[Tabl
     for number, standing in enumerate(contest.standings):
         own = needed if standing is contest.main else {}
         tables += [ours_table(contest.ours, standing, number, own)] if contest.ours else []
-        tables.append(leaderboard_table(standing, number))
+        tables.append(leaderboard_table(standing, number, _other_means(standing, contest)))
     return tables
 
 
-def leaderboard_table(standing: Standing, number: int = 0) -> Table:
-    """Who can be the best in one scope; `number` counts them."""
+def _other_means(standing: Standing, contest: Contest) -> str:
+    """Say why the means of this scope are not those of the main one, if they are not."""
+    main = contest.main
+    if main is None or all(
+        math.isclose(own.value, main.means[name].value) for name, own in standing.means.items()
+    ):
+        return ""
+    return (
+        f" These means are not those {main.scope}: only what every compared detector has in every "
+        "case counts."
+    )
+
+
+def leaderboard_table(standing: Standing, number: int = 0, remark: str = "") -> Table:
+    """Who can be the best in one scope; `number` counts them, a `remark` ends the note."""
     board = standing.board
     rows: list[tuple[TableCell, ...]] = [
         (
@@ -68,7 +81,7 @@ def leaderboard_table(standing: Standing, number: int = 0) -> Table:
         "one that starts at 0 that it is. P-values are the smaller of two: by all comparisons of "
         "the detector, and by the least certain lead of the first, which settles all at once. "
         "Plausible ranks and groups follow from the same comparisons: detectors without a common "
-        f"letter are separated. {board.method}",
+        f"letter are separated. {board.method}{remark}",
     )  # fmt: skip
 
 

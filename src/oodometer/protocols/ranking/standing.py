@@ -95,6 +95,12 @@ class Standing:
         return tuple(name for name, own in zip(self.detectors, chosen, strict=True) if own)
 
     @cached_property
+    def equal(self) -> list[str]:
+        """All that have the mean of the leader, which is among them."""
+        best = self.means[self.leader].value
+        return [name for name, own in self.means.items() if own.value == best]
+
+    @cached_property
     def means(self) -> dict[str, Estimate]:
         """Mean of every detector with the interval of this scope."""
         return {
