@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from oodometer.clean_text import clean
-from oodometer.finding import LEAST_P, Series, Table, TableCell, Value, less_than_one
+from oodometer.finding import Series, Table, TableCell, Value, less_than_one, p_value_text
 from oodometer.metrics import Estimate
 
 MISSING = "missing"
@@ -151,8 +151,7 @@ def _p_value(cell: TableCell) -> Shown:
     ('0.012', '< 0.0001', '1')
     """
     if isinstance(cell, (int, float)):
-        text = f"{cell:.2g}" if cell >= LEAST_P else f"< {LEAST_P:.4f}"
-        return Shown(text, numeric=True, sort=repr(cell))
+        return Shown(p_value_text(cell), numeric=True, sort=repr(cell))
     return _show(cell, 0)
 
 

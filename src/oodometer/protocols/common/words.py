@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from oodometer.finding import LEAST_P, Verdict, less_than_one
+from oodometer.finding import Verdict, less_than_one, p_value_text
 from oodometer.scores import Missing, ScoreTable
 from oodometer.stats.comparison import Difference
 
@@ -78,7 +78,8 @@ def p_equals(p_value: float) -> str:
     >>> p_equals(0.0123), p_equals(1.0), p_equals(3e-7), p_equals(0.0)
     ('p = 0.012', 'p = 1', 'p < 0.0001', 'p < 0.0001')
     """
-    return f"p = {p_value:.2g}" if p_value >= LEAST_P else f"p < {LEAST_P:.4f}"
+    text = p_value_text(p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def points(share: float) -> str:
