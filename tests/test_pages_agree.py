@@ -247,3 +247,13 @@ def test_means_of_two_scopes_that_differ_are_explained():
             means[0] != means[1]
         )
         assert (means[0] != means[1]) == (len(frame) == len(lines))
+
+
+def test_two_that_are_not_separable_are_told_so_once():
+    rng = np.random.default_rng(0)
+    lines = [
+        {"method": f"d{d}", "dataset": "svhn", "seed": r, "AUROC": 0.9 + rng.normal(0, 0.01)}
+        for d in range(2) for r in range(5)
+    ]  # fmt: skip
+    answer = analyze(pd.DataFrame(lines), rng=np.random.default_rng(0), ours="d1")[0].answer
+    assert answer.count("not separable") == 1 and " are not separable with 5 runs" in answer

@@ -191,6 +191,8 @@ def declared(ours: str, standing: Standing, *, names_scope: bool = False) -> lis
     parts += [f"{'significantly ' * (not ahead)}behind {behind}"] * bool(behind)
     parts += [f"not separable from {open_}"] * bool(open_)
     if len(standing.ours) == 1:
+        if open_:
+            return []  # the choice says that both are not separable
         (other,) = standing.ours
         return [f"{ours} is {parts[0].rsplit(' ', 1)[0]} {other}{scope}."]
     if open_ == len(standing.ours):
