@@ -257,3 +257,18 @@ def test_two_that_are_not_separable_are_told_so_once():
     ]  # fmt: skip
     answer = analyze(pd.DataFrame(lines), rng=np.random.default_rng(0), ours="d1")[0].answer
     assert answer.count("not separable") == 1 and " are not separable with 5 runs" in answer
+
+
+def test_no_interval_of_a_difference_of_shares_reaches_beyond_1():
+    rng = np.random.default_rng(0)
+    lines = [
+        {"method": f"d{d}", "dataset": s, "seed": r,
+         "AUROC": np.clip(0.95 - 0.4 * d + rng.normal(0, 0.2), 0.01, 0.99)}
+        for d in range(3) for s in ("svhn", "dtd", "lsun") for r in range(3)
+    ]  # fmt: skip
+    found = analyze(pd.DataFrame(lines), rng=np.random.default_rng(0), ours="d1")[0]
+    ends = [
+        end for table in found.tables if table.name.startswith(("ours", "leaderboard", "by-set"))
+        for row in table.rows for cell in row if isinstance(cell, tuple) for end in cell[1:]
+    ]  # fmt: skip
+    assert ends and max(map(abs, ends)) == 1.0
