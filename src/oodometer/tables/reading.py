@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import Factor, by_title, within_runs
-from oodometer.results import Results
+from oodometer.results import Results, label_of
 from oodometer.tables.cells import holds_numbers, is_gap, numeric_share
 from oodometer.tables.formats.files import LEFT_OUT, Table, texts
 from oodometer.tables.found import Found, beside
@@ -153,7 +153,8 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     unnamed = roles.metric is None and not any(map(metric_named, roles.measured))
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
-        notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
+        told = f"the {source} says that the numbers are {label_of(default)}"
+        notes.append(f"{told}: {better} is better")
     require_evidence(frame, roles)
     settle_cutoffs(roles)
     require_clear_commas(frame, roles)

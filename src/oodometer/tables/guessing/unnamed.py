@@ -55,7 +55,7 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
         roles.is_supposed = True
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(
-            "no column names a metric: numbers are read as auroc, higher is better; "
+            "no column names a metric: the numbers are read as AUROC, higher is better; "
             f"{roles.option(fpr95=ALL)} says otherwise"
         )
         return

@@ -48,7 +48,7 @@ def without_zeros(
         return lines
     if others.min() < _LOWEST * (1 if others.max() <= 1 else 100):
         return lines
-    notes.append(f"auroc of exactly 0 counts as missing (did not finish?): {int(zero.sum())}")
+    notes.append(f"AUROCs of exactly 0 count as missing (did not finish?): {int(zero.sum())}")
     kept: pd.DataFrame = lines[~zero]
     return kept.reset_index(drop=True)
 
