@@ -14,7 +14,7 @@ from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.columns import with_columns
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
-from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
     is_compared,
@@ -46,6 +46,7 @@ _FACTORS = {*TITLES, *LABELS, *OPTIMIZERS, *CORRUPTIONS, *ARCHITECTURE_TITLES} -
 _KEYED = re.compile(
     rf"(?i)({'|'.join(sorted(_FACTORS, key=len, reverse=True))})[\s_=\-]+(?=[^\W_])"
 )
+_SETS = "dataset"  # title of a column for data sets, of which the names in it say more
 _OVERRIDE = re.compile(r"(?:^|(?<=[/,]))\+{0,2}([A-Za-z][\w.]*)=([^/,]+)")  # Hydra: lr=0.1,seed=2
 
 
@@ -129,8 +130,12 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
     if is_set(levels.get("file", "")):
-        has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
-        levels["id" if has_sets else "ood"] = levels.pop("file")
+        levels[_SETS] = levels.pop("file")
+    has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
+    if _SETS in levels and has_sets:
+        levels["id"] = levels.pop(_SETS)
+    elif "id" in levels and not has_sets and _SETS not in levels:
+        levels[_SETS] = levels.pop("id")
     if titles & REPEAT_TITLES:
         levels.pop("seed", None)
     if titles & ID_TITLES:
@@ -275,14 +280,20 @@ def _named_in_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
     root = Path(os.path.commonpath([file.absolute().parent for file in files]))
     named: dict[Path, dict[str, str]] = {}
     rests: dict[Path, tuple[str, str]] = {}
+    inside = {file: file.absolute().relative_to(root) for file in files}
+    of_data = _names_of_data(list(inside.values()))
     for file in files:
-        named[file], text = _named_in_path(file.absolute().relative_to(root))
+        named[file], text = _named_in_path(inside[file], of_data)
         folder, _, stem = text.rpartition("/")
         rests[file] = folder.strip("/_-."), stem.strip("/_-.")
     for place, name in enumerate(("folder", "file")):
         parts = {rest[place] for rest in rests.values()}
         if len(parts) > 1:
             key = _factor_of(parts)
+            if not key and parts <= of_data:
+                for file, rest in rests.items():
+                    named[file][_SETS] = rest[place]
+                continue
             for file, rest in rests.items():
                 level = rest[place][len(key) :].strip(" _=-") if key else rest[place]
                 named[file][key or name] = level or file.stem
@@ -299,7 +310,18 @@ def _factor_of(names: Collection[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _named_in_path(inside: Path) -> tuple[dict[str, str], str]:
+def _names_of_data(files: Sequence[Path]) -> set[str]:
+    """Return the names of files, or of folders, of which most are those of data sets.
+
+    >>> sorted(_names_of_data([Path("wine.csv"), Path("energy.csv"), Path("plant.csv")]))
+    ['energy', 'plant', 'wine']
+    """
+    places = ({file.stem for file in files}, {file.parent.as_posix() for file in files})
+    of_data = (names for names in places if 2 * sum(map(is_data, names)) > len(names) > 1)
+    return {name for names in of_data for name in names}
+
+
+def _named_in_path(inside: Path, of_data: Collection[str]) -> tuple[dict[str, str], str]:
     """Return what one path says, column -> level, and what is left of it."""
     text = (inside.with_suffix("") if inside.suffix in SUFFIXES else inside).as_posix()
     levels: dict[str, str] = {}
@@ -313,6 +335,8 @@ def _named_in_path(inside: Path) -> tuple[dict[str, str], str]:
         levels["seed" if kind in ("s", "run") else kind] = seed[2]
         text = text[: seed.start()] + text[seed.end() :]
     detector = None if "detector" in levels else _detector_in(inside)
+    if detector in of_data:  # energy, beside wine and boston
+        detector = None
     if detector:
         levels["detector"] = detector
         text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
