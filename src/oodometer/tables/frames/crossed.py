@@ -66,7 +66,7 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     parts = crossed(whats) or grouped(whats)
     compared = any(_names_compared(frame, c) for c in labels)
     keys = [factor_in([*dict.fromkeys(side)]) for side in zip(*parts or [], strict=True)]
-    known = any(keys) and (not compared or _names_sets(labels) or not _are_of_runs(keys))
+    known = any(keys) and (not compared or _names_sets(labels) or not _are_of_runs(keys[1:]))
     if parts is None or (
         compared and not known and (_names_sets(labels) or not _are_of_sets(parts))
     ):
@@ -93,7 +93,7 @@ def results_of(said: Mapping[str, str]) -> list[str]:
 
 
 def _are_of_runs(keys: Sequence[str | None]) -> bool:
-    """Whether a part of titles numbers runs, which are known as they are beside data sets."""
+    """Whether a part of titles numbers runs, which are known as they are behind data sets."""
     return any(key is not None and plain(key) in REPEAT_TITLES for key in keys)
 
 
@@ -343,6 +343,8 @@ def _names_of(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple
     if known[0] == known[1]:
         return HEADERS
     if any(_names_compared(frame, c) for c in labels):
+        if True not in data:  # networks under seeds
+            return ("network", HEADERS[1]) if known[0] else (HEADERS[0], "network")
         title = _title_of_sets(sides[data.index(True)], frame, labels)
         return (title, HEADERS[1]) if data[0] else (HEADERS[0], title)
     compared, sets = sides if known[0] else sides[::-1]

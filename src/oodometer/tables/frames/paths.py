@@ -313,8 +313,8 @@ def _factor_of(names: Collection[str]) -> str:
 def _names_of_data(files: Sequence[Path]) -> set[str]:
     """Return the names of files, or of folders, of which most are those of data sets.
 
-    >>> sorted(_names_of_data([Path("wine.csv"), Path("energy.csv"), Path("plant.csv")]))
-    ['energy', 'plant', 'wine']
+    >>> sorted(_names_of_data([Path("SVHN.csv"), Path("energy.csv"), Path("DTD.csv")]))
+    ['DTD', 'SVHN', 'energy']
     """
     places = ({file.stem for file in files}, {file.parent.as_posix() for file in files})
     of_data = (names for names in places if 2 * sum(map(is_data, names)) > len(names) > 1)
