@@ -10,6 +10,7 @@ from oodometer.tables.frames.headers import KNOWN_TITLES
 from oodometer.tables.vocabulary.titles import ID_TITLES, REPEAT_TITLES, mentions_setting
 
 _SIGN = re.compile(r"(?<=\w)\s*=\s*(?=\w)")  # between a title and a level: optimizer=sgd
+_NUMBERED = re.compile(r"\b([^\W\d_]+)_(?=\d)")  # seed_2
 _ID = "ID"  # title of what headings call so
 
 
@@ -27,7 +28,7 @@ def without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
     >>> without_common_words(["horizon 96", "horizon 192"])
     ('horizon', ['96', '192'])
     """
-    words = [_SIGN.sub("= ", text).split() for text in texts]
+    words = [_SIGN.sub("= ", _NUMBERED.sub(_parted, text)).split() for text in texts]
     given = [row for row in words if row]
     first = min(_common(given), min(map(len, given)) - 1)  # a word of each is left
     last = _common([row[:first:-1] for row in given])
@@ -49,6 +50,10 @@ def without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
     if start and numbered:
         bare = [f"{start[-1]} {text}" if text else "" for text in bare]
     return "", bare
+
+
+def _parted(found: re.Match[str]) -> str:
+    return f"{found[1]} " if plain(found[1]) in TITLES else found[0]
 
 
 def _cut(rows: Sequence[Sequence[str]], first: int, last: int) -> list[str]:

@@ -7,59 +7,104 @@ from collections.abc import Callable, Collection, Sequence
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, read_cell
+from oodometer.tables.frames.common_words import without_common_words
+from oodometer.tables.frames.crossed import crossed
 from oodometer.tables.frames.named_levels import stacked
 from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import is_compared
 from oodometer.tables.vocabulary.titles import DETECTOR_TITLES, ID_TITLES, MODEL_TITLES, OOD_TITLES
 
 _BOTH = re.compile(r"(?P<lines>[^\\]*\w)\s*(?:\\+|⟍|╲|∖)\s*(?P<titles>\w.*)")
 _VARIANT = re.compile(r"(?i)\bours|\bproposed|\bbaseline")  # names of methods, never of data
 _METHOD, _DATA = "Method", "dataset"  # titles of lines whose own is that of the columns
+_METRIC, _UNTITLED = "metric", "column 1"
+_SETS = OOD_TITLES | ID_TITLES
 _COMPARED = DETECTOR_TITLES.union(MODEL_TITLES)
+_KNOWN = _COMPARED | _SETS | TITLES.keys()
 
 
 def with_named_axes(
     titles: Sequence[str], header: Rows, body: Rows, numeric: Collection[int], notes: list[str]
 ) -> tuple[list[str], Rows]:
-    """Give both axes their names, where the first cells name them, or the other one alone."""
+    """Give both axes their names, where the first cells name them, or the other one alone.
+
+    A column of metrics may stand before or behind the lines' names.
+    """
     labels = min(numeric, default=0)
     if not labels or len(numeric) < len(titles) - labels:
         return list(titles), body
+    metrics = [c for c in range(labels) if _mostly(_names(body, c), _is_metric)]
+    lines = next((c for c in range(labels) if c not in metrics), 0)
     both = _BOTH.fullmatch(titles[0])
-    if both and labels == 1:
-        titles = [both["lines"], *titles[1:]]
-        above = [both["titles"]] if len(header) == 1 else []
-    elif lines := _name_of_lines(titles[0], body):
-        above = [row[0] for row in header]
-        if not all(above) or len(set(above)) < len(above):
+    named: Sequence[str] = ()  # what each line of the header is called
+    if both:
+        own, named = both["lines"], [both["titles"]] if len(header) == 1 else []
+    elif own := _name_of_lines(
+        [row[0] for row in header], _names(body, lines), [row[labels:] for row in header]
+    ):
+        named = [row[0] for row in header]
+        if labels - len(metrics) > 1 or not all(named) or len(set(named)) < len(named):
             return list(titles), body
-        titles = [lines, *titles[1:]]
-    else:
+    if not own:
         return list(titles), body
-    if not above:
-        return list(titles), body
+    called = [_METRIC if c in metrics else titles[c] for c in range(labels)]
+    called[lines] = own
+    titles = [*called, *titles[labels:]]
     rest = [""] * (labels - 1)
-    levels = [[name, *rest, *row[labels:]] for name, row in zip(above, header, strict=True)]
-    last = [*titles[:labels], *[""] * (len(titles) - labels)]
-    return stacked(titles, [*levels, last], body, labels, notes)
+    levels = [[name, *rest, *row[labels:]] for name, row in zip(named, header, strict=False)]
+    if not levels or (len(levels) == 1 and crossed(titles[labels:])):
+        return list(titles), body
+    return stacked(titles, [*levels, [*called, *rest]], body, labels, notes)
 
 
-def _name_of_lines(title: str, body: Rows) -> str:
-    """Return what lines are called whose first title is that of the columns, else "".
+def _names(body: Rows, column: int) -> list[str]:
+    """Return the names of a column, without headings, which stand alone."""
+    rows = (row for row in body if len(row) > column and sum(map(bool, row)) > 1)
+    return [*dict.fromkeys(row[column] for row in rows if row[column])]
 
-    >>> _name_of_lines("OOD set", [["MSP", "0.8"], ["ODIN", "0.9"]])
+
+def _is_metric(name: str) -> bool:
+    return metric_named(name) is not None and not without_metric(name)
+
+
+def _name_of_lines(said: Sequence[str], names: Sequence[str], levels: Rows) -> str:
+    """Return what lines are called that bear a title of the columns, which `said` lists, else "".
+
+    `levels` are the names above the columns, line by line.
+
+    >>> _name_of_lines(["OOD set"], ["MSP", "ODIN"], [["SVHN", "LSUN"]])
     'Method'
-    >>> _name_of_lines("Dataset", [["adult", "0.8"], ["wine", "0.9"]])
+    >>> _name_of_lines(["Dataset"], ["adult", "wine"], [["SVM", "MLP"]])
     ''
     """
-    names = [*dict.fromkeys(row[0] for row in body if row and row[0])]
     if not names or any(read_cell(name) is not None for name in names):
         return ""
-    said = plain(title)
-    if said in OOD_TITLES | ID_TITLES or said in TITLES:
+    stated = without_common_words(names)[0] if len(names) > 1 else ""
+    last = plain(said[-1])
+    if stated and last in _KNOWN and plain(stated) != last:
+        return _UNTITLED  # names say what they are
+    names = [without_metric(name) or name for name in names]
+    if last in _SETS or last in TITLES:
         methods = _mostly(names, is_compared) or any(map(_VARIANT.search, names))
-        return _METHOD if methods and not any(map(is_data, names)) else ""
-    return _DATA if said in _COMPARED and _mostly(names, is_data) else ""
+        if methods and not any(map(is_data, names)):
+            return _METHOD
+    if last in _COMPARED:
+        variants = any(map(_VARIANT.search, levels[-1])) and not any(map(_VARIANT.search, names))
+        if _mostly(names, is_data) or (variants and not any(map(is_compared, names))):
+            return _DATA
+    fitting = all(_fits(title, level) for title, level in zip(said, levels, strict=True))
+    return _UNTITLED if fitting and len(said) > 1 else ""
+
+
+def _fits(title: str, names: Sequence[str]) -> bool:
+    """Whether a title of methods, of data or of runs is that of names which are known as such."""
+    known = [name for name in names if name]
+    if plain(title) in _COMPARED:
+        return _mostly(known, is_compared)
+    if plain(title) in _SETS:
+        return _mostly(known, is_data)
+    return plain(title) in TITLES and all(read_cell(name) is not None for name in known)
 
 
 def _mostly(names: Sequence[str], test: Callable[[str], bool]) -> bool:

@@ -37,6 +37,7 @@ _NUMBERED = re.compile(
 _SHOTS = re.compile(r"(?i)\d[\s\-]?shots?\b")  # of a data set: mini-ImageNet 5-shot
 _AT_RANK = re.compile(r"(?i)(?:r|p|top|hits?)?[\s@\-]*\d+")  # where rankings end: R@5, P1, top-5
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
+_NETWORK = "network"  # title of what methods are compared on
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _BETWEEN = re.compile(r"\s*([/|])\s*")  # two levels of a title: SVHN / seed 0
 Pairs = list[tuple[str, str]]
@@ -54,6 +55,9 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     said = {c: said_beside_metric(c) for c in numeric}
     results = results_of(said)
     whats = [said[c] for c in results]
+    if _are_networks(whats, frame, labels):
+        levels = {c: (said[c],) for c in results}
+        return lines_of_parts(frame, numeric, levels, (_NETWORK,), notes)
     if key := _stated_factor(whats, frame):
         levels = {c: (said[c].partition("=")[2].strip(),) for c in results}
         return lines_of_parts(frame, numeric, levels, (key,), notes)
@@ -68,13 +72,19 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     keys = [factor_in([*dict.fromkeys(side)]) for side in zip(*parts or [], strict=True)]
     known = any(keys) and (not compared or _names_sets(labels) or not _are_of_runs(keys[1:]))
     if parts is None or (
-        compared and not known and (_names_sets(labels) or not _are_of_sets(parts))
+        compared
+        and not known
+        and (_names_sets(labels) or not _are_of_sets(parts))
+        and not _are_on_networks(parts, frame, labels)
     ):
         return frame
     names: tuple[str, ...] = _names_of(parts, frame, labels)
     if any(keys):
         names = tuple(key or name for key, name in zip(keys, names, strict=True))
         parts = [_levels(pair, keys) for pair in parts]
+    if compared and not _names_sets(labels) and (_are_of_runs(keys) or _NETWORK in names):
+        # Methods were run on something, several times or on several networks: on data.
+        names = tuple("dataset" if name in HEADERS else name for name in names)
     form = _side_of_forms(parts) if all(map(metric_named, results)) else None
     if form is None:
         return lines_of_parts(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
@@ -114,7 +124,19 @@ def _stated_factor(whats: Sequence[str], frame: pd.DataFrame) -> str:
     if len(keys) != 1 or len(levels) < 2 or not all(level and "=" not in level for level in levels):
         return ""
     key = keys.pop()
+    if len(levels) >= _FEWEST and crossed(whats):  # trial=0 SVHN
+        return ""
     return key if key and plain(key) not in {plain(str(c)) for c in frame.columns} else ""
+
+
+def _are_networks(whats: Sequence[str], frame: pd.DataFrame, labels: Sequence[str]) -> bool:
+    """Whether titles are networks on which methods are compared, which a column names."""
+    distinct = [*dict.fromkeys(whats)]
+    networks = len(distinct) > 1 and _are(distinct, is_model) and not _are(distinct, is_detector)
+    if not networks or any(map(is_data, distinct)) or crossed(distinct):
+        return False
+    methods = (c for c in labels if plain(c) in DETECTOR_TITLES)
+    return any(_varies(frame, c) and not _are(frame[c].unique().tolist(), is_data) for c in methods)
 
 
 def _side_of_forms(parts: Pairs) -> int | None:
@@ -211,6 +233,15 @@ def _are_of_sets(parts: Pairs) -> bool:
         if all(map(is_data, sets)) and apart:
             return True
     return False
+
+
+def _are_on_networks(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> bool:
+    """Whether one part names networks on which methods are compared, and the other no form."""
+    sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
+    return any(
+        _are_networks(networks, frame, labels) and not any(map(_is_known_beside_sets, others))
+        for networks, others in (sides, sides[::-1])
+    )
 
 
 def _is_known_beside_sets(name: str) -> bool:
@@ -344,13 +375,13 @@ def _names_of(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple
         return HEADERS
     if any(_names_compared(frame, c) for c in labels):
         if True not in data:  # networks under seeds
-            return ("network", HEADERS[1]) if known[0] else (HEADERS[0], "network")
+            return (_NETWORK, HEADERS[1]) if known[0] else (HEADERS[0], _NETWORK)
         title = _title_of_sets(sides[data.index(True)], frame, labels)
         return (title, HEADERS[1]) if data[0] else (HEADERS[0], title)
     compared, sets = sides if known[0] else sides[::-1]
     title = _title_of_sets(sets, frame, labels) if any(data) else HEADERS[0 if known[1] else 1]
     networks = _are(compared, is_model) and not _are(compared, is_detector)
-    name = "network" if networks and any(_varies(frame, c) for c in labels) else "method"
+    name = _NETWORK if networks and any(_varies(frame, c) for c in labels) else "method"
     return (name, title) if known[0] else (title, name)
 
 

@@ -126,6 +126,7 @@ def _numbers_groups(rows: Rows, depth: int, numeric: Collection[int]) -> bool:
     if min(map(len, rows[: depth + 1])) <= max(numeric) or plain(here[0]) not in _NUMBERED:
         return False
     titles: list[tuple[str, ...]] = []
+    numeric = [c for c in numeric if here[c] or any(row[c] for row in above)]  # no index
     for column in numeric:  # an empty cell is covered by the title before it
         before = titles[-1] if titles else ("",) * depth
         titles.append(tuple(r[column] or said for r, said in zip(above, before, strict=True)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.columns import with_columns
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
+from oodometer.tables.frames.common_words import without_common_words
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
@@ -126,12 +127,15 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     elif "detector" in levels or _names_others(frame):
         pass  # the names in the table may be compared as well: asked about later
     elif not (models and (_tells_of_runs(levels) or _tells_models(frame))):
-        levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
+        rest = levels.pop("file", "") or levels.pop("folder", "")
+        if rest or not levels:  # not seed_0, which says what it is
+            levels["detector"] = rest or file.stem
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
     if is_set(levels.get("file", "")):
         levels[_SETS] = levels.pop("file")
     has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
+    has_sets |= any(2 * sum(map(is_set, names)) >= len(names) for names in _texts(frame))
     if _SETS in levels and has_sets:
         levels["id"] = levels.pop(_SETS)
     elif "id" in levels and not has_sets and _SETS not in levels:
@@ -147,6 +151,12 @@ def _names_others(frame: pd.DataFrame) -> bool:
     """Whether lines are told apart by words called metrics that are none: scores, perhaps."""
     words = [c for c in frame.columns if plain(c) in METRIC_TITLES and numeric_share(frame[c]) == 0]
     return any(frame[c].is_unique and not any(map(metric_named, frame[c])) for c in words)
+
+
+def _texts(frame: pd.DataFrame) -> Iterator[list[str]]:
+    """Return the different names in each column that does not hold numbers."""
+    words = (frame[c] for c in frame.columns if numeric_share(frame[c]) <= 0.5)
+    return (texts.unique().tolist() for texts in words)
 
 
 def _names_set(title: str) -> bool:
@@ -289,13 +299,13 @@ def _named_in_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
     for place, name in enumerate(("folder", "file")):
         parts = {rest[place] for rest in rests.values()}
         if len(parts) > 1:
-            key = _factor_of(parts)
+            key = _factor_of(parts) or _sets_of(parts)
             if not key and parts <= of_data:
                 for file, rest in rests.items():
                     named[file][_SETS] = rest[place]
                 continue
             for file, rest in rests.items():
-                level = rest[place][len(key) :].strip(" _=-") if key else rest[place]
+                level = rest[place][len(key) :].strip(" _=:-") if key else rest[place]
                 named[file][key or name] = level or file.stem
     return named
 
@@ -317,11 +327,24 @@ def _names_of_data(files: Sequence[Path]) -> set[str]:
     ['DTD', 'SVHN', 'energy']
     """
     places = ({file.stem for file in files}, {file.parent.as_posix() for file in files})
-    of_data = (names for names in places if 2 * sum(map(is_data, names)) > len(names) > 1)
-    return {name for names in of_data for name in names}
+    found = set()
+    for names in (sorted(names) for names in places if len(names) > 1):
+        _, bare = without_common_words(names) if "" not in names else ("", names)
+        found |= {*names, *bare} if 2 * sum(map(is_data, bare)) > len(bare) else set()
+    return found
 
 
-def _named_in_path(inside: Path, of_data: Collection[str]) -> tuple[dict[str, str], str]:
+def _sets_of(names: Collection[str]) -> str:
+    """Return the title of data sets that all names begin with: ID of "ID CIFAR-10".
+
+    >>> _sets_of(["OOD set SVHN", "OOD set DTD"]), _sets_of(["set A", "plan B"])
+    ('OOD set', '')
+    """
+    title, _ = without_common_words(sorted(names))
+    return title if plain(title) in ID_TITLES | OOD_TITLES and "" not in names else ""
+
+
+def _named_in_path(inside: Path, of_data: Set[str]) -> tuple[dict[str, str], str]:
     """Return what one path says, column -> level, and what is left of it."""
     text = (inside.with_suffix("") if inside.suffix in SUFFIXES else inside).as_posix()
     levels: dict[str, str] = {}
@@ -340,7 +363,7 @@ def _named_in_path(inside: Path, of_data: Collection[str]) -> tuple[dict[str, st
     if detector:
         levels["detector"] = detector
         text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
-    first = _set_before(text)
+    first = _set_before(text) if of_data.isdisjoint({*inside.parts, inside.stem}) else ""
     if first and len(inside.parts) > 1:
         levels["id"] = first
         text = text.removeprefix(first)
