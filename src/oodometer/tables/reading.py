@@ -24,6 +24,7 @@ from oodometer.tables.frames.glued import (
     without_names_of_others,
 )
 from oodometer.tables.frames.id_sets import with_id_sets
+from oodometer.tables.frames.line_metrics import with_metrics_of_lines
 from oodometer.tables.frames.negated import unnegated
 from oodometer.tables.frames.parted_titles import with_parted_titles
 from oodometer.tables.frames.paths import gather
@@ -119,7 +120,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     require_no_matrix(frame, columns)
     pairs, roles_said = parted_pairs(columns)
     frame = unfolded(frame, notes, table.about, pairs, roles_said)
-    frame = unnegated(frame, roles_said, notes)
+    frame = with_metrics_of_lines(unnegated(frame, roles_said, notes), notes)
     frame = with_id_sets(frame, notes)
     frame, roles_said = with_parted_titles(without_differences(frame, notes), roles_said, notes)
     frame = uncrossed(frame, notes)

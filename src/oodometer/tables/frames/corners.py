@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, read_cell
 from oodometer.tables.frames.common_words import without_common_words
-from oodometer.tables.frames.crossed import crossed
 from oodometer.tables.frames.named_levels import stacked
+from oodometer.tables.frames.parted_pairs import crossed
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import is_compared
@@ -36,14 +36,16 @@ def with_named_axes(
         return list(titles), body
     metrics = [c for c in range(labels) if _mostly(_names(body, c), _is_metric)]
     lines = next((c for c in range(labels) if c not in metrics), 0)
-    both = _BOTH.fullmatch(titles[0])
-    named: Sequence[str] = ()  # what each line of the header is called
+    said = [" ".join(filter(None, row[:labels])) for row in header]
+    both = _BOTH.fullmatch(said[-1]) or _BOTH.fullmatch(titles[0])
+    named: list[str] = []  # what each line of the header is called
     if both:
         own, named = both["lines"], [both["titles"]] if len(header) == 1 else []
-    elif own := _name_of_lines(
-        [row[0] for row in header], _names(body, lines), [row[labels:] for row in header]
-    ):
-        named = [row[0] for row in header]
+        of_lines = _name_of_lines([own], _names(body, lines), [list(titles[labels:])])
+        if of_lines and named:  # turned, but for the first cell
+            own, named = of_lines, [own]
+    elif own := _name_of_lines(said, _names(body, lines), [row[labels:] for row in header]):
+        named = said
         if labels - len(metrics) > 1 or not all(named) or len(set(named)) < len(named):
             return list(titles), body
     if not own:
@@ -84,7 +86,7 @@ def _name_of_lines(said: Sequence[str], names: Sequence[str], levels: Rows) -> s
     last = plain(said[-1])
     if stated and last in _KNOWN and plain(stated) != last:
         return _UNTITLED  # names say what they are
-    names = [without_metric(name) or name for name in names]
+    names = [(without_metric(n) if metric_named(n) is not None else n) or n for n in names]
     if last in _SETS or last in TITLES:
         methods = _mostly(names, is_compared) or any(map(_VARIANT.search, names))
         if methods and not any(map(is_data, names)):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain
-from oodometer.tables.cells import numeric_share, read_cell
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.frames.parted_pairs import Pairs, crossed, grouped, mostly_are
 from oodometer.tables.guessing.likeness import factor_in
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import are_outliers_first, is_data, is_set
@@ -30,17 +31,14 @@ if TYPE_CHECKING:
 HEADERS = ("header", "subheader")  # of the columns that the two lines become
 _FEWEST = 4  # columns of results
 _MOST = 200
-_SIGNS = (" ", "_", "/", "|")  # between two names of a title
 _NUMBERED = re.compile(
     r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+(?:\.0+)?"
 )  # seed 42, which is known as it is
 _SHOTS = re.compile(r"(?i)\d[\s\-]?shots?\b")  # of a data set: mini-ImageNet 5-shot
-_AT_RANK = re.compile(r"(?i)(?:r|p|top|hits?)?[\s@\-]*\d+")  # where rankings end: R@5, P1, top-5
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
 _NETWORK = "network"  # title of what methods are compared on
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _BETWEEN = re.compile(r"\s*([/|])\s*")  # two levels of a title: SVHN / seed 0
-Pairs = list[tuple[str, str]]
 
 
 def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -132,11 +130,17 @@ def _stated_factor(whats: Sequence[str], frame: pd.DataFrame) -> str:
 def _are_networks(whats: Sequence[str], frame: pd.DataFrame, labels: Sequence[str]) -> bool:
     """Whether titles are networks on which methods are compared, which a column names."""
     distinct = [*dict.fromkeys(whats)]
-    networks = len(distinct) > 1 and _are(distinct, is_model) and not _are(distinct, is_detector)
+    networks = (
+        len(distinct) > 1
+        and mostly_are(distinct, is_model)
+        and not mostly_are(distinct, is_detector)
+    )
     if not networks or any(map(is_data, distinct)) or crossed(distinct):
         return False
     methods = (c for c in labels if plain(c) in DETECTOR_TITLES)
-    return any(_varies(frame, c) and not _are(frame[c].unique().tolist(), is_data) for c in methods)
+    return any(
+        _varies(frame, c) and not mostly_are(frame[c].unique().tolist(), is_data) for c in methods
+    )
 
 
 def _side_of_forms(parts: Pairs) -> int | None:
@@ -286,89 +290,14 @@ def _names_compared(frame: pd.DataFrame, column: str) -> bool:
     return plain(column) in (*DETECTOR_TITLES, *MODEL_TITLES) or 2 * known >= len(names)
 
 
-def crossed(titles: Sequence[str]) -> Pairs | None:
-    """Part titles in two, so that every first part stands before every second one, else None.
-
-    >>> crossed(["Easy A", "Easy B", "Hard A", "Hard B"])
-    [('Easy', 'A'), ('Easy', 'B'), ('Hard', 'A'), ('Hard', 'B')]
-    >>> crossed(["Easy A", "Easy B", "Hard A", "Mean"])
-    """
-    given = list(dict.fromkeys(titles))  # one for all metrics
-    for sign in filter(titles[0].__contains__, _SIGNS):
-        words = titles[0].split(sign)
-        for cut in range(1, len(words)):
-            first, second = sign.join(words[:cut]), sign.join(words[cut:])
-            groups = [t.removesuffix(sign + second) for t in given if t.endswith(sign + second)]
-            below = [t.removeprefix(first + sign) for t in given if t.startswith(first + sign)]
-            pairs = {f"{a}{sign}{b}": (a, b) for a in groups for b in below}
-            whole = second.startswith("+") or first.endswith("+")  # ResNet-50 + MSP
-            are_all = min(len(groups), len(below)) > 1 and pairs.keys() == set(given)
-            if are_all and not whole and _are_two(groups, below, sign):
-                return [pairs[title] for title in titles]
-    return None
-
-
-def grouped(titles: Sequence[str]) -> Pairs | None:
-    """Part titles in groups that each begin with a title that ends like the first one, else None.
-
-    Within a group, titles need not repeat its name. Two titles of a group are not the same.
-
-    >>> grouped(["C10 clean", "C10 noisy A", "B", "CXX clean", "CXX B"])
-    [('C10', 'clean'), ('C10', 'noisy A'), ('C10', 'B'), ('CXX', 'clean'), ('CXX', 'B')]
-    >>> grouped(["C10 clean", "C10 noisy"])
-    """
-    given = list(dict.fromkeys(titles))
-    for sign in filter(given[0].__contains__, _SIGNS) if given else ():
-        front, _, back = given[0].rpartition(sign)
-        if front.endswith("+"):  # ResNet-50 + MSP
-            continue
-        end = sign + back
-        pairs: dict[str, tuple[str, str]] = {}
-        group = ""
-        for title in given:
-            group = title.removesuffix(end) if title.endswith(end) else group
-            pairs[title] = (group, title.removeprefix(group + sign))
-        groups, below = zip(*pairs.values(), strict=True)
-        apart = len(set(pairs.values())) == len(pairs)
-        shared = sum(below.count(name) > 1 for name in set(below))
-        if apart and shared > 1 and len(set(groups)) > 1 and set(groups).isdisjoint(below):
-            return [pairs[title] for title in titles]
-    return None
-
-
-def _are_two(groups: Sequence[str], below: Sequence[str], sign: str) -> bool:
-    """Whether two parts of titles may name two things, not both data.
-
-    Beside signs that names hold, too, one part must be known: data, or models beside a slash.
-    """
-    if not _are_names(groups) or not _are_names(below):
-        return False
-    data = [_are(names, is_data) for names in (groups, below)]
-    models = sign != "_" and (_are(groups, is_compared) or _are(below, is_compared))
-    return not all(data) and (sign == " " or any(data) or models)
-
-
-def _are_names(texts: Sequence[str]) -> bool:
-    """Whether texts may name something: no metrics, ranks or numbers, not mostly statistics."""
-    if all(map(_AT_RANK.fullmatch, texts)):
-        return False
-    no_names = (metric_named(text) is not None or read_cell(text) is not None for text in texts)
-    statistics = [is_statistic(text) and not is_compared(text) for text in texts]
-    return not any(no_names) and 2 * sum(statistics) < len(statistics)
-
-
-def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:
-    return 2 * sum(map(test, names)) >= len(names)
-
-
 def _names_of(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple[str, str]:
     """Return the titles of both parts; known detectors or models are called so, and data, too.
 
     Networks beside lines of something else may be compared, or be where that was compared.
     """
     sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
-    known = [_are(names, is_compared) and not _are(names, is_data) for names in sides]
-    data = [_are(names, is_data) for names in sides]
+    known = [mostly_are(names, is_compared) and not mostly_are(names, is_data) for names in sides]
+    data = [mostly_are(names, is_data) for names in sides]
     if known[0] == known[1]:
         known = [data == [False, True], data == [True, False]]
     if known[0] == known[1]:
@@ -380,7 +309,7 @@ def _names_of(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple
         return (title, HEADERS[1]) if data[0] else (HEADERS[0], title)
     compared, sets = sides if known[0] else sides[::-1]
     title = _title_of_sets(sets, frame, labels) if any(data) else HEADERS[0 if known[1] else 1]
-    networks = _are(compared, is_model) and not _are(compared, is_detector)
+    networks = mostly_are(compared, is_model) and not mostly_are(compared, is_detector)
     name = _NETWORK if networks and any(_varies(frame, c) for c in labels) else "method"
     return (name, title) if known[0] else (title, name)
 
@@ -397,7 +326,9 @@ def _title_of_sets(sets: Sequence[str], frame: pd.DataFrame, labels: Sequence[st
         return "ood"
     if any(title in OOD_TITLES - SET_TITLES for title in titled):
         return "id"
-    for label in (titled[title] for title in titled if title in SET_TITLES):
+    of_sets = [title for title in titled if title in SET_TITLES]
+    of_sets += [t for t in titled if mostly_are(frame[titled[t]].unique().tolist(), is_set)]
+    for label in (titled[title] for title in of_sets):
         outliers = are_outliers_first(frame[label].unique().tolist(), sets)
         return "id" if outliers else "ood"
     return "dataset"

@@ -118,15 +118,16 @@ def _carry_down(
     merged = _empty_lines(rows, gaps[0])  # numbers between the names may be merged like these
     gaps += [c for c in range(labels[-1] + 1) if c not in gaps and _empty_lines(rows, c) == merged]
     told = sorted({*labels, *gaps})
-    if _names_metrics(rows, gaps[0]):
-        pass  # a line without a metric is no line of another
-    elif not _has_doubles([[row[c] for c in told if c < len(row)] for row in rows]):
+    of_metrics = _names_metrics(rows, gaps[0])  # a line without one has that of another
+    if not of_metrics and not _has_doubles(
+        [[row[c] for c in told if c < len(row)] for row in rows]
+    ):
         return
     filled = [list(row) for row in rows]
     for above, row in pairwise(filled):
         for column in gaps:
             row[column] = row[column] or above[column]
-    if not _has_doubles([[row[c] for c in told if c < len(row)] for row in filled]):
+    if of_metrics or not _has_doubles([[r[c] for c in told if c < len(r)] for r in filled]):
         rows[:] = filled
         names = ", ".join(titles[c] for c in sorted(gaps))
         notes.append(f"empty cells were filled from the row above, as for merged cells: {names}")
