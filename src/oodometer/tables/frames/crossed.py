@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.frames.parted_pairs import Pairs, crossed, grouped, mostly_are
+from oodometer.tables.frames.parted_pairs import HEADERS, Pairs, crossed, grouped, mostly_are
 from oodometer.tables.guessing.likeness import factor_in
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import are_outliers_first, is_data, is_set
@@ -28,7 +28,6 @@ from oodometer.tables.vocabulary.titles import (
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADERS = ("header", "subheader")  # of the columns that the two lines become
 _FEWEST = 4  # columns of results
 _MOST = 200
 _NUMBERED = re.compile(

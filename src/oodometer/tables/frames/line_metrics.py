@@ -9,6 +9,7 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.others import names_metrics
+from oodometer.tables.vocabulary.statistics import is_average
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +33,11 @@ def with_metrics_of_lines(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame
         pairs = {text: (without_metric(text), metric_named(text)) for text in texts}
         if not all(name and metric for name, metric in pairs.values()):
             continue
-        names = {name for name, _ in pairs.values()}
-        metrics = {metric for _, metric in pairs.values()}
-        are_crossed = len(set(pairs.values())) == len(pairs) == len(names) * len(metrics)
-        if len(names) < _FEWEST or not are_crossed:
+        known = {pair for pair in pairs.values() if not is_average(pair[0])}
+        names = {name for name, _ in known}
+        metrics = {metric for _, metric in known}
+        are_crossed = len(known) == len(names) * len(metrics)
+        if len(names) < _FEWEST or not are_crossed or len({*pairs.values()}) < len(pairs):
             continue
         if len(metrics) == 1 and not _are_alike(texts, [name for name, _ in pairs.values()]):
             continue

@@ -13,6 +13,7 @@ from oodometer.tables.vocabulary.statistics import is_statistic
 
 _SIGNS = (" ", "_", "/", "|")  # between two names of a title
 _AT_RANK = re.compile(r"(?i)(?:r|p|top|hits?)?[\s@\-]*\d+")  # where rankings end: R@5, P1, top-5
+HEADERS = ("header", "subheader")  # titles of the columns that both parts become
 Pairs = list[tuple[str, str]]
 
 
