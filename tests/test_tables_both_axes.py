@@ -217,3 +217,23 @@ def test_names_of_files_may_end_with_their_metric(tmp_path):
         rows = part.pivot_table("AUROC", "ood_dataset", "Method", sort=False)
         saved(tmp_path, rows.to_csv(), f"optimizer={level}_auroc.csv")
     assert cells(tmp_path) == cells(long)
+
+
+def test_files_named_after_outlier_sets_beside_a_column_of_id_sets(tmp_path):
+    for name, part in one_run().groupby("ood_dataset"):
+        lines = part.drop(columns="ood_dataset")
+        both = [lines.assign(id_dataset=known) for known in ("CIFAR-10", "CIFAR-100")]
+        both[1]["AUROC"] += np.linspace(0.1, 2.3, len(lines))
+        saved(tmp_path, pd.concat(both).to_csv(index=False), f"{name}.csv")
+    main = read_results(tmp_path).results[0]
+    assert (set(main.ids), set(main.ood)) == ({"CIFAR-10", "CIFAR-100"}, set(SETS))
+    assert main.factor_names == ()
+
+
+def test_calibration_is_that_of_classifiers_on_their_data():
+    names = ("Temperature Scaling", "Deep Ensemble")
+    rows = [
+        (n, s, 0.02 + k / 100) for k, n in enumerate(names) for s in ("CIFAR-10", "SVHN", "STL10")
+    ]
+    main = read_results(pd.DataFrame(rows, columns=["Method", "Dataset", "ECE"])).results[0]
+    assert main.ids == ("CIFAR-10", "SVHN", "STL10")

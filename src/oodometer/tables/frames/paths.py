@@ -125,7 +125,9 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
         levels[SETS] = levels.pop("file")
     has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
     has_sets |= any(2 * sum(map(is_set, names)) >= len(names) for names in _texts(frame))
-    if SETS in levels and has_sets:
+    if SETS in levels and titles & ID_TITLES:
+        levels["ood"] = levels.pop(SETS)
+    elif SETS in levels and has_sets:
         levels["id"] = levels.pop(SETS)
     elif "id" in levels and not has_sets and SETS not in levels:
         levels[SETS] = levels.pop("id")
