@@ -237,3 +237,13 @@ def test_calibration_is_that_of_classifiers_on_their_data():
     ]
     main = read_results(pd.DataFrame(rows, columns=["Method", "Dataset", "ECE"])).results[0]
     assert main.ids == ("CIFAR-10", "SVHN", "STL10")
+
+
+def test_headings_stay_above_their_lines_if_the_first_cell_names_both_axes(tmp_path):
+    rng = np.random.default_rng(2)
+    lines = ["Method \\ seed,seed 0,seed 1"]
+    for name in SETS:
+        rows = [f"{d},{rng.uniform():.4f},{rng.uniform():.4f}" for d in DETECTORS]
+        lines += [f"OOD: {name},,", *rows]
+    main = read_results(saved(tmp_path, "\n".join(lines))).results[0]
+    assert (main.detectors, main.ood, main.factor_names) == (DETECTORS, SETS, ("seed",))

@@ -10,6 +10,7 @@ from oodometer.tables.cells import Rows, read_cell
 from oodometer.tables.frames.common_words import without_common_words
 from oodometer.tables.frames.named_levels import stacked
 from oodometer.tables.frames.parted_pairs import crossed
+from oodometer.tables.frames.sections import is_heading
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import is_compared
@@ -55,7 +56,8 @@ def with_named_axes(
     titles = [*called, *titles[labels:]]
     rest = [""] * (labels - 1)
     levels = [[name, *rest, *row[labels:]] for name, row in zip(named, header, strict=False)]
-    if not levels or (len(levels) == 1 and crossed(titles[labels:])):
+    parted = any(is_heading(row, numeric, len(titles)) for row in body)  # become a column later
+    if not levels or parted or (len(levels) == 1 and crossed(titles[labels:])):
         return list(titles), body
     return stacked(titles, [*levels, [*called, *rest]], body, labels, notes)
 
