@@ -50,7 +50,7 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
         caveats.append(TWO_CASES.format(count(runs, "training run")))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.runs), runs))
-    caveats += field.units.caveats(runs, means_weigh="each condition")
+    caveats += field.units.caveats(runs)
     caveats += trained_once_caveats(field.sources, field.detectors)
     if not table.same_samples:
         caveats.append(f"The {field.run_word}s do not share their test samples.")
@@ -167,7 +167,7 @@ def _about_cases(field: Cases) -> list[str]:
         )
     if len(field.names) < FEW_RUNS and not field.are_conditions:
         caveats.append(UNSEEN)
-    caveats += field.units.caveats(len(field.names), means_weigh="each condition")
+    caveats += field.units.caveats(len(field.names))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
     if field.unbalanced:
