@@ -1,9 +1,9 @@
 """Worlds of detectors and few runs with a known answer: level, coverage and power of leaderboards.
 
-Part `leaderboard` of coverage.py, which prints the tables of docs/statistics.md. Every world makes
-values (worlds, detectors, runs) and says their true means, the unit of gaps (the standard
-deviation of a usual detector) and the bounds of values. All detectors are equally good where the
-true means are 0; otherwise coverage of the true differences is what counts.
+Parts `leaderboard` and `whole_boards` of coverage.py, which print the tables of docs/statistics.md.
+Every world makes values (worlds, detectors, runs) and says their true means, the unit of gaps (the
+standard deviation of a usual detector) and the bounds of values. All detectors are equally good
+where the true means are 0; otherwise coverage of the true differences is what counts.
 """
 
 from __future__ import annotations
@@ -307,7 +307,6 @@ def leaderboards(simulations: int) -> None:
     for worlds in (WORLDS, AFTERWARDS):
         declared(worlds, simulations)
     called_behind(simulations // 4)
-    whole_boards(simulations // 2)
 
 
 def whole_boards(simulations: int) -> None:
