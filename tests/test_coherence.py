@@ -930,3 +930,20 @@ def test_a_permutation_does_not_exchange_runs_that_count_differently():
     found = paired_difference(Paired(gaps, np.zeros(15), units), 1, rng)
     assert plain.p_value < 0.05 and plain.value > 0.01
     assert found.p_value > 0.5 and abs(found.value) < 0.002
+
+
+def test_a_page_says_that_its_runs_are_skewed_and_vary_unequally():
+    """Few runs of one detector do not show a tail; ten runs of eighteen do."""
+    rng = np.random.default_rng(3)
+    spreads = np.exp(np.linspace(-1.0, 1.0, 18))[:, None]
+    tails = {
+        "below": 1.0 - rng.exponential(size=(18, 10)),
+        "above": rng.exponential(size=(18, 10)) - 1.0,
+        "normal": rng.normal(size=(18, 10)),
+    }
+    for side, moved in tails.items():
+        values = 0.85 + 0.005 * spreads * moved
+        found = told({f"d{n}": row for n, row in enumerate(values)}, seed=range(10))["ranking"]
+        said = [caveat for caveat in found.caveats if "Single runs lie far" in caveat]
+        assert len(said) == (side != "normal")
+        assert all(f"lie far {side} the mean" in caveat and "-fold" in caveat for caveat in said)
