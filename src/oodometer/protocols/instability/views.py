@@ -89,7 +89,9 @@ def level_table(part: Spread, *, published: bool = False) -> Table:
         f"{part.metric} on {part.set} at each level of {part.factor}",
         (part.factor, *(() if part.accuracy is None else ("accuracy",)), *part.detectors),
         tuple(rows),
-        "Means over the runs of a level." if part.runs > len(part.levels) else "",
+        f"Means over the runs of a level, of {_differing(part)}."
+        if part.runs > len(part.levels)
+        else "",
     )
 
 
