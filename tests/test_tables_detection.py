@@ -296,3 +296,90 @@ def test_who_wins_each_line_is_not_what_is_compared(tmp_path):
         "| PR-AUC | 0.053 | 0.048 | v2 |\n| AUROC | 0.934 | 0.940 | v3 (marginal) |\n"
     )
     assert means(read(tmp_path, page, "t.md")) == {"v2 (Guessed)": 0.934, "v3 (Tuned)": 0.94}
+
+
+ODIN = """Results on CIFAR-10{}
+
+| Outliers{} | FPR at TPR 95% | AUROC{} |
+|---|---|---|
+| LSUN (crop) | 39.3/8.7 | 94.8/98.2 |
+| SVHN | 33.6/3.8 | 95.4/99.2 |
+| Uniform | 23.5/0.4 | 96.5/99.9 |
+"""
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_pairs_of_numbers_may_be_of_two_detectors(tmp_path, place):
+    """A title or the text above names both once, for all columns."""
+    path = tmp_path / "page.md"
+    path.write_text(ODIN.format(*(" (baseline/ODIN)" if n == place else "" for n in range(3))))
+    found = {results.metric: results.frame for results in read_results(path).results}
+    means = found["auroc"].groupby("detector")["value"].mean()
+    assert means.to_dict() == pytest.approx({"baseline": 2.867 / 3, "ODIN": 2.973 / 3})
+    assert {*found["fpr95"]["ood"]} == {"LSUN (crop)", "SVHN", "Uniform"}
+    assert len(found["fpr95"]) == 6
+
+
+def test_networks_as_titles_beside_detectors_are_no_outlier_sets(tmp_path):
+    path = tmp_path / "page.txt"
+    path.write_text(
+        "Table 3: AUROC on CIFAR-100 vs CIFAR-10.\n"
+        "Method          ViT-B16   ViT-L16   R50+ViT-B\n"
+        "MSP             92.1      93.0      91.5\n"
+        "Mahalanobis     95.5      96.2      94.9\n"
+    )
+    results = read_results(path).results[0]
+    assert [(factor.kind, len(results.frame)) for factor in results.factors] == [("condition", 6)]
+
+
+def test_a_bare_fpr_is_that_of_a_detector_before_its_name_too(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "ood,auc_msp,auc_energy,fpr_msp,fpr_energy\nsvhn,.91,.92,.45,.41\nlsun,.94,.95,.31,.25\n"
+    )
+    found = read_results(path).results
+    assert [results.metric for results in found] == ["auroc", "fpr95"]
+    assert {results.detectors for results in found} == {("msp", "energy")}
+
+
+@pytest.mark.parametrize(
+    ("names", "factor"),
+    [
+        (["SGD", "Adam", "AdamW"], "optimizer"),
+        (["ResNet-18", "DenseNet-121", "VGG-16"], "network"),
+        (["cutmix", "mixup", "none"], "setup"),
+    ],
+)
+def test_untitled_names_of_what_is_chosen_before_training_are_no_outlier_sets(
+    tmp_path, names, factor
+):
+    rows = [f"{name},95.{n},9{n}.2,9{n}.9,88.{n}" for n, name in enumerate(names)]
+    reading = read(tmp_path, "\n".join([",Accuracy,AUROC MSP,AUROC Energy,AUROC KNN", *rows]))
+    (found,) = reading.results[0].factors
+    assert (found.name, found.kind) == (factor, "condition")
+    assert len(reading.results[0].ood) == 1
+    sets = read(tmp_path, "\n".join([",AUROC MSP,AUROC KNN", "SVHN,91,92", "iSUN,90,93"]))
+    assert sets.results[0].ood == ("SVHN", "iSUN")
+
+
+@pytest.mark.parametrize(
+    "titles", ["NearOOD{0},FarOOD{0}", "near_ood{0},far_ood{0}", "SVHN{0},LSUN{0}"]
+)
+@pytest.mark.parametrize("has_spread", [False, True])
+def test_accuracy_beside_outliers_without_metric_is_that_of_the_classifier(
+    tmp_path, titles, has_spread
+):
+    header = titles.format("_mean" if has_spread else "")
+    if has_spread:
+        header = ",".join(f"{t},{t.removesuffix('mean')}std" for t in header.split(","))
+    own = {"msp": (88.0, 90.7), "knn": (90.6, 92.9), "vim": (88.7, 93.5)}
+    cells = {
+        name: ",".join(f"{value},0.{n + 2}" if has_spread else str(value) for value in values)
+        for n, (name, values) in enumerate(own.items())
+    }
+    rows = [f"{name},{text},95.06" for name, text in cells.items()]
+    reading = read(tmp_path, "\n".join([f"method,{header},ID_acc", *rows]))
+    results = reading.results[0]
+    assert results.metric == "auroc" and len(results.ood) == 2
+    assert means(reading) == {n: round(sum(v) / 200, 3) for n, v in own.items()}
+    assert ("spread" in results.frame.columns) == has_spread

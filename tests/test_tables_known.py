@@ -399,8 +399,22 @@ def test_a_table_of_models_on_its_side(tmp_path):
     assert found.detectors == ("ResNet-18", "ViT-B") and found.ids == ("x", "y")
 
 
+def test_results_of_known_benchmarks_are_better_if_higher(tmp_path):
+    """Nobody publishes errors on them; beside a set with perplexities, the metric is asked."""
+    text = "model,{},gsm8k\nLlama-2-7b,53.1,78.6,14.5\nQwen-7B,51.4,79.5,44.9"
+    reading = read_results(written(tmp_path, text.format("arc_challenge,HellaSwag")))
+    (results,) = reading.results
+    assert results.higher_is_better and results.ids == ("arc_challenge", "HellaSwag", "gsm8k")
+    assert any("higher is better, on these benchmarks" in note for note in reading.notes)
+    turned = "task,Llama-2-7b,Qwen-7B\nMMLU,46.9,59.8\nwinogrande,74.0,72.7"
+    assert main(written(tmp_path, turned)).detectors == ("Llama-2-7b", "Qwen-7B")
+    with pytest.raises(UserError, match="which is better"):
+        read_results(written(tmp_path, text.format("MMLU,WikiText")))
+
+
 def test_known_names_say_one_thing():
     data, models, detectors = map(known_names, ("data_sets", "models", "detectors"))
+    data |= known_names("answered")
     assert len(data) > 900 and len(models) > 700 and len(detectors) > 150
     assert not any(map(is_compared, data)) and not any(map(is_data, models | detectors))
     names = data | models

@@ -1,12 +1,14 @@
 """What the user says already counts, and what a question offers next is taken."""
 
 import io
+import json
 import re
 
 import pandas as pd
 import pytest
 from growth import calls_per_piece
 
+from oodometer import analyze
 from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.frames.glued import with_crossed_names
@@ -145,3 +147,62 @@ def test_detectors_in_titles_have_one_direction():
         read_results(frame, "detector=*, lower=A, higher=B")
     (found,) = read_results(frame, "detector=*, higher=A, higher=B").results
     assert found.detectors == ("A", "B")
+
+
+OF_ENVIRONMENTS = "\n".join(
+    [
+        "algorithm,dataset,env0,env1,env2",
+        *("ERM,PACS,84.7,80.8,97.2", "IRM,PACS,84.8,76.4,96.7"),
+        *("ERM,OfficeHome,61.3,52.4,75.8", "IRM,OfficeHome,58.9,52.2,72.1"),
+    ]
+)
+
+
+def test_every_option_about_numbers_in_titles_is_accepted(tmp_path):
+    with pytest.raises(UserError, match="'env' numbers 3 levels") as asked:
+        read(tmp_path, OF_ENVIRONMENTS)
+    options = re.findall(r'--columns "([^"]+)"', str(asked.value))
+    found = [read(tmp_path, OF_ENVIRONMENTS, option).results[0] for option in options]
+    said = [[factor.kind for factor in results.factors] for results in found]
+    assert said == [["repeat"], ["condition"], ["re_evaluation"], ["part"]]
+    assert {results.ids for results in found} == {("PACS", "OfficeHome")}
+
+
+def test_options_about_conditions_in_titles_are_accepted(tmp_path):
+    titles = ["baseline", "with aug", "only mix", "full"]
+    rows = ["MSP,SVHN,.851,.842,.863,.855", "KNN,SVHN,.882,.875,.891,.884",
+            "ViM,SVHN,.904,.897,.915,.901"]  # fmt: skip
+    text = "\n".join([",".join(["method,dataset", *(f"auroc {t}" for t in titles)]), *rows])
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match="what titles of columns are") as asked:
+        analyze(path)
+    options = re.findall(r'--columns "([^"]+)"', str(asked.value))
+    found = [read(tmp_path, text, option).results[0] for option in options]
+    assert [[factor.kind for factor in results.factors] for results in found] == [
+        ["condition"], ["re_evaluation"], []
+    ]  # fmt: skip
+    assert {*found[2].frame["id"]} == {*titles}
+
+
+@pytest.mark.parametrize(("said", "beside"), [("ood=*", "id"), ("id=*", "ood")])
+def test_titles_take_a_role_from_a_column_of_data_sets(tmp_path, said, beside):
+    results = read(tmp_path, OF_ENVIRONMENTS, said).results[0]
+    assert not results.factors and len(results.frame) == 12
+    role = said.partition("=")[0]
+    assert {*results.frame[role]} == {"env0", "env1", "env2"}
+    assert {*results.frame[beside]} == {"PACS", "OfficeHome"}
+
+
+def test_settings_and_metrics_of_a_tracker_keep_their_own_names(tmp_path):
+    runs = [
+        {"name": f"run{n}", "config": {"method": method, "seed": seed},
+         "metrics": {"svhn/auroc": 0.9 + n / 100, "lsun/auroc": 0.91 + n / 100}}
+        for n, (method, seed) in enumerate([("msp", 1), ("msp", 2), ("knn", 1), ("knn", 2)])
+    ]  # fmt: skip
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps(runs))
+    found = read_results(path)
+    assert kinds(found) == {"seed": "repeat"}
+    results = found.results[0]
+    assert results.detectors == ("msp", "knn") and {*results.frame["ood"]} == {"svhn", "lsun"}

@@ -132,3 +132,20 @@ def test_columns_of_a_frame_that_count_runs_of_one_detector_say_nothing_of_all()
 
 def test_long_texts_cost_no_more_than_their_beginning():
     assert uncertainty_in("over 3 runs. " + "two three " * 100_000).runs == 3
+
+
+def test_means_without_spreads_are_not_called_a_single_run(tmp_path):
+    rows = "".join(
+        f"| {name} | {x}.5 | {x}.9 | {x + 1}.2 |\n" for name, x in (("MSP", 90), ("KNN", 93))
+    )
+    table = "| Method | SVHN AUROC | LSUN AUROC | iSUN AUROC |\n|---|---|---|---|\n" + rows
+    path = tmp_path / "page.md"
+    path.write_text(f"All numbers are averaged over five random seeds.\n\n{table}")
+    finding = analyze(path)[0]
+    said = " ".join([finding.answer, *(claim.text for claim in finding.claims)])
+    assert "by the stated means" in said and "single run" not in said
+    assert "One training run" not in said
+    assert ("metric", "AUROC (higher is better), 6 means of 5 runs") in finding.reading
+    path.write_text(table)
+    said = " ".join(claim.text for claim in analyze(path)[0].claims)
+    assert "in this single run" in said

@@ -38,6 +38,7 @@ class Results:
     higher_is_better: bool = True
     missing: tuple[Missing, ...] = ()
     is_share: bool = True  # values lie between 0 and 1; else they are in a unit of their own
+    mean_of: int = 0  # runs behind each value, where a text says so but no spread is stated
     _made: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +60,11 @@ class Results:
                 f"{int(double.sum())} lines of a results table repeat a cell, the first {named}: "
                 "a column that tells runs apart is needed, such as seed."
             )
+
+    @property
+    def are_means(self) -> bool:
+        """Whether values are stated as means over runs."""
+        return self.mean_of > 1 or "spread" in self.frame.columns
 
     def once(self, make: Callable[[Results], T]) -> T:
         """What a function makes of this table, made only once: protocols ask for the same."""

@@ -114,6 +114,8 @@ def _directed(results: Results) -> str:
 def _numbers(results: Results) -> str:
     """How many numbers there are, and what stands behind each."""
     count = len(results.frame)
+    if results.mean_of:
+        return f"{count} mean{'s' * (count > 1)} of {results.mean_of} runs"
     if "spread" not in results.frame.columns:
         return f"{count} value{'s' * (count > 1)}"
     runs = sorted(results.frame["runs"].unique()) if "runs" in results.frame.columns else []

@@ -303,7 +303,10 @@ def _results(
         for name, title in long.factors.items()
     )
     measure = long.measures[metric]
-    return Results(frame, factors, metric, measure.higher, is_share=bool(measure.is_share))
+    repeated = "spread" in frame.columns or any(factor.kind == "repeat" for factor in factors)
+    mean_of = 0 if repeated else said.runs or 0
+    is_share = bool(measure.is_share)
+    return Results(frame, factors, metric, measure.higher, is_share=is_share, mean_of=mean_of)
 
 
 def _factor(

@@ -175,7 +175,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
 def _is_one_run(field: Cases) -> bool:
     """Whether all values come from one training run, as far as the table says."""
     is_one = field.unit in ("outlier set", "part") and len(field.cells.ids) == 1
-    return is_one and "spread" not in field.results.frame.columns
+    return is_one and not field.results.are_means
 
 
 def _require(ours: str, detectors: Sequence[str]) -> None:

@@ -339,7 +339,7 @@ def _of_one(field: Cases) -> str:
     """Where means come from, if outlier sets are the cases."""
     if field.unit in ("run", "data set"):
         return ""
-    if "spread" in field.results.frame.columns:
+    if field.results.are_means:
         return ", by the stated means"
     if len(field.cells.ids) > 1 and field.case == "outlier set":
         return f", with one run on each of {len(field.cells.ids)} data sets"

@@ -1,4 +1,4 @@
-"""Files with results, as tables of texts: CSV of any dialect, pages, JSON, workbooks."""
+"""Files with results, as tables of texts: CSV of any dialect, pages, JSON, YAML, workbooks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from oodometer.files import most_unpacked, refuse_special
 from oodometer.tables.formats.json_lines import json_lines
 from oodometer.tables.formats.json_parts import names_left_out, picked, tables_in
 from oodometer.tables.formats.workbooks import is_workbook, workbook_grids
+from oodometer.tables.formats.yaml_texts import yaml_content
 from oodometer.tables.found import Found
 from oodometer.tables.frames.grid import Grid, read_grid
 from oodometer.tables.frames.named_levels import stacked
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
+from oodometer.tables.pages.keyed_lines import keyed_lines
 from oodometer.tables.pages.logged import logged_tables, logs_beside, mixed_logs, named_lines
 from oodometer.tables.pages.stacked import stacked_tables
 from oodometer.tables.pages.text import is_page, text_tables
@@ -31,6 +33,7 @@ from oodometer.tables.vocabulary.uncertainty import NOTHING_SAID, Uncertainty
 if TYPE_CHECKING:
     import pandas as pd
 
+# Of files that are looked for in folders, where YAML holds configurations.
 SUFFIXES = (".csv", ".tsv", ".txt", ".md", ".tex", ".parquet", ".json", ".jsonl", ".ndjson",
             ".html", ".htm", ".rst", ".xlsx", ".xlsm")  # fmt: skip
 _OTHER_SPREADSHEETS = (".xls", ".ods", ".numbers", ".xlsb")
@@ -78,8 +81,10 @@ def read_file(path: Path) -> dict[str, Table]:
     start = text.lstrip()[:200].casefold()
     if start.startswith(_POINTER):
         raise UserError(f"'{file}' is a pointer of Git LFS: get the file itself with git lfs pull.")
+    if suffix in (".yaml", ".yml"):
+        return {"": _of_objects(yaml_content(text, file), file, wanted)}
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
-        return {"": _from_json(text, file, wanted)}
+        return {"": _of_objects(_parsed_json(text, file), file, wanted)}
     if start.startswith(("<!doctype html", "<html")) and not find_tables(text):
         raise UserError(f"'{file}' is a web page without a table.")
     return {"": _of_text(text, file, wanted)}
@@ -90,7 +95,7 @@ def _of_text(text: str, file: Path, wanted: str) -> Table:
     tables = find_tables(text)
     tables = [*tables, *logs_beside(text)] if tables else logged_tables(text)
     tables = tables or (text_tables(text) if is_page(text) else []) or mixed_logs(text)
-    tables = tables or named_lines(text)
+    tables = tables or named_lines(text) or keyed_lines(text)
     if not tables:
         try:
             grid = read_grid(text, f"'{file}'")
@@ -237,9 +242,7 @@ def _decoded(content: bytes, path: Path) -> str:
         return content.decode("cp1252", errors="replace")  # what spreadsheets write on Windows
 
 
-def _from_json(text: str, path: Path, wanted: str) -> Table:
-    import pandas as pd
-
+def _parsed_json(text: str, path: Path) -> object:
     lines = [line for line in text.splitlines() if line.strip()]
     by_line = len(lines) > 1 and all(line.strip()[-1] == "}" for line in lines[:2])
     try:
@@ -248,6 +251,13 @@ def _from_json(text: str, path: Path, wanted: str) -> Table:
             json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:
         raise UserError(f"'{path}' is not valid JSON: {problem}.") from None
+    return content
+
+
+def _of_objects(content: object, path: Path, wanted: str) -> Table:
+    """Make a table of what a JSON or YAML file holds."""
+    import pandas as pd
+
     content = picked(content, wanted, str(path))
     records = json_lines(content)
     if records is None:
@@ -261,7 +271,7 @@ def _from_json(text: str, path: Path, wanted: str) -> Table:
 
 
 def _why_no_table(content: object, path: Path) -> str:
-    """Say what a JSON file should hold, and what it has instead."""
+    """Say what a JSON or YAML file should hold, and what it has instead."""
     tables = tables_in(content)
     if len(tables) > 1:
         shown = " or ".join(f"'{path}#{name}'" for name in tables[:_SHOWN])

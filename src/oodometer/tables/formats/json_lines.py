@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from oodometer.tables.formats.json_nested import (
     SETTINGS,
+    WRAPPERS,
     Json,
     Line,
     are_of_epochs,
@@ -283,12 +285,24 @@ def _are_objects(entries: list[Json]) -> bool:
 
 
 def _flat(entry: Line) -> Line:
-    """Lift what stands in inner objects, by its own name if no other has it."""
-    inner = {name: value for name, value in entry.items() if isinstance(value, dict)}
+    """Lift what stands in inner objects, by its own name if no other has it.
+
+    Among several objects, the names of some say what is inside; config and metrics do not.
+
+    >>> _flat({"config": {"seed": 1}, "metrics": {"auroc": 0.9}})
+    {'seed': 1, 'auroc': 0.9}
+    >>> _flat({"svhn": {"auroc": 0.9}, "dtd": {"fpr95": 0.3}})
+    {'svhn auroc': 0.9, 'dtd fpr95': 0.3}
+    """
+    inner = {name: _flat(value) for name, value in entry.items() if isinstance(value, dict)}
     if not inner:
         return entry
     flat = {name: value for name, value in entry.items() if name not in inner}
+    times = Counter([*flat, *(key for value in inner.values() for key in value)])
     for name, value in inner.items():
-        for key, lifted in _flat(value).items():
-            flat[f"{name} {key}" if key in flat or len(inner) > 1 else key] = lifted
+        bare = len(inner) == 1 or name.casefold() in (*SETTINGS, *WRAPPERS)
+        flat |= {
+            key if bare and times[key] == 1 else f"{name} {key}": lifted
+            for key, lifted in value.items()
+        }
     return flat

@@ -22,9 +22,9 @@ from oodometer.tables.vocabulary.titles import (
 SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
             "hyperparameters", "options", "meta", "metadata", "setup", "design",
             "environment")  # fmt: skip
-_WRAPPERS = ("metrics", "results", "scores", "values", "summary")  # of numbers, beside texts
+WRAPPERS = ("metrics", "results", "scores", "values", "summary")  # of numbers, beside texts
 # Parts of what one run tells, each about something else.
-_PARTS = frozenset({*SETTINGS, *_WRAPPERS, "training", "train", "evaluation", "eval", "timing"})
+_PARTS = frozenset({*SETTINGS, *WRAPPERS, "training", "train", "evaluation", "eval", "timing"})
 _OF_EPOCHS = frozenset({"loss", "losses", "val", "epoch", "epochs", "history"})  # in titles
 _RUNS = re.compile(  # of lists, whose names say nothing
     r"(?i)(?:(?:all|per|by)[\s_-]+)?(?:runs?|seeds?|folds?|trials?|results?|records?|entries|metrics)"
@@ -79,7 +79,7 @@ def _inside(content: Line) -> Iterator[tuple[str, Line]]:
     """
     inner = {name: value for name, value in content.items() if isinstance(value, dict)}
     for name, value in inner.items():
-        yield "" if len(inner) == 1 < len(content) and name.casefold() in _WRAPPERS else name, value
+        yield "" if len(inner) == 1 < len(content) and name.casefold() in WRAPPERS else name, value
     if inner or _names_results(content):
         return
     for name, entries in content.items():

@@ -12,6 +12,7 @@ from oodometer.factors import plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import with_columns
 from oodometer.tables.frames.odd_cells import with_plain_cells
+from oodometer.tables.frames.pairs_of_detectors import with_detectors_of_pairs
 from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED, parts_of
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.statistics import MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
@@ -46,6 +47,7 @@ def unfolded(
     """
     ignored = _ignored_in(said)
     frame = with_plain_cells(frame, notes)
+    frame = frame if pairs else with_detectors_of_pairs(frame, about, notes)
     frame = _with_metrics(_split_searches(frame, notes), about, pairs, ignored)
     frame = _split_pairs(_with_spreads(frame, notes), notes, ignored)
     frame = _split_keys(_split_tuples(frame, notes), notes)

@@ -146,6 +146,7 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
     for column, role in chosen.items():
         if column == COLUMNS:
             roles.wide = role
+            roles.kinds.update((role, kind) for kind in KINDS if kind == role)
         elif role in SINGLE:
             setattr(roles, role, column)
         elif role in ("higher", "lower"):

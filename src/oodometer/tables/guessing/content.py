@@ -25,7 +25,13 @@ from oodometer.tables.vocabulary.data_names import (
     is_undisturbed,
 )
 from oodometer.tables.vocabulary.measures import GENERAL, base_metric, metric_named
-from oodometer.tables.vocabulary.names import is_detector, is_model, is_posthoc, is_surely_detector
+from oodometer.tables.vocabulary.names import (
+    is_detector,
+    is_model,
+    is_posthoc,
+    is_surely_detector,
+    what_is_chosen,
+)
 from oodometer.tables.vocabulary.others import without_mean_over_outliers
 from oodometer.tables.vocabulary.titles import (
     ARCHITECTURE_TITLES,
@@ -140,6 +146,7 @@ def _about_data(
         _require_one_set(frame, [weak[t] for t in WEAK_SET_TITLES if t in weak], free, roles)
     named += [weak[title] for title in WEAK_SET_TITLES if title in weak]
     untitled = [c for c in free if is_untitled(c) and not any(map(is_undisturbed, frame[c]))]
+    untitled = [c for c in untitled if not what_is_chosen(frame[c].unique().tolist())]
     about = [column for column in free if is_wide and is_about_data(frame, column)]
     return next(iter([*named, *untitled, *about]), None)
 
@@ -174,12 +181,13 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     if _is_of_each_model(frame, roles):
         roles.factors.append(str(roles.id))
         roles.id = None
+    if roles.wide in ("id", "ood"):
+        _leave_to_titles(roles)
+        return
     if roles.id is not None or roles.sets == "id":
         return
     wide = wide_names(roles)
-    if roles.wide in ("id", "ood"):
-        roles.sets = "id" if roles.wide == "id" else "ood"
-    elif roles.ood is None and roles.detector is not None and wide and not are_runs(wide):
+    if roles.ood is None and roles.detector is not None and wide and not are_runs(wide):
         trained = are_trained_on(wide) or _are_trained_on(frame, roles, wide)
         roles.sets = "id" if trained else "ood"
     elif (
@@ -193,6 +201,19 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
             roles.factors.remove(titled[0])
     elif _are_id_sets(frame, roles, frame[roles.ood].unique().tolist()):
         roles.id, roles.ood = roles.ood, None
+
+
+def _leave_to_titles(roles: Roles) -> None:
+    """Take a column of data sets for those of the other role, as the titles have this one."""
+    roles.sets = "id" if roles.wide == "id" else "ood"
+    column, other = (roles.id, "ood") if roles.sets == "id" else (roles.ood, "id")
+    if column is None or column in roles.chosen:
+        return
+    setattr(roles, roles.sets, None)
+    if getattr(roles, other) is None:
+        setattr(roles, other, column)
+    else:
+        roles.factors.append(column)
 
 
 def _is_of_each_model(frame: pd.DataFrame, roles: Roles) -> bool:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OTHER_METRIC = "another kind of metric"
-WHOSE_SPREAD = "spread of an unknown column"
+WHOSE_SPREAD = "spread of other numbers"
 _MOST_PARTS = 10  # columns of which some may have a mean
 _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
@@ -151,8 +151,9 @@ def _are_general(
         return False
     if chosen & (GENERAL | set(roles.own)):
         return True
-    beside = [c for c in frame.columns if c not in named and (is_set(c) or is_detector(c))]
-    of_sets = sum(numeric_share(frame[c]) > 0.5 for c in beside[:3])
+    numbers = (c for c in frame.columns if c not in named and numeric_share(frame[c]) > 0.5)
+    beside = {statistic_of(c)[1] for c in numbers}  # SVHN of SVHN_mean and SVHN_std
+    of_sets = sum(is_set(what) or is_detector(what) or is_group(what) for what in beside)
     return (default is None or default in GENERAL) and of_sets < 2
 
 

@@ -17,7 +17,7 @@ from oodometer.tables.guessing.measurements import is_known
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_quantity
-from oodometer.tables.vocabulary.data_names import is_outlier_set
+from oodometer.tables.vocabulary.data_names import are_answered, is_outlier_set
 from oodometer.tables.vocabulary.measures import Measure, metric_named
 from oodometer.tables.vocabulary.names import is_surely_detector
 from oodometer.tables.vocabulary.statistics import MEANS
@@ -57,13 +57,15 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
             f"{roles.option(fpr95=ALL)} says otherwise"
         )
         return
-    higher = _direction(frame, columns, roles)
+    answered = are_answered(sets)
+    higher = True if answered else _direction(frame, columns, roles)
     if higher is None:
         raise what_are(columns, roles, ranks=are_ranks(frame, columns))
     roles.own[UNNAMED] = Measure(UNNAMED, higher, is_share=None)
+    why = "on these benchmarks" if answered else "as other titles say"
     notes.append(
-        f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
-        f"say; {roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
+        f"no column names a metric: {'higher' if higher else 'lower'} is better, {why}; "
+        f"{roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
     )
 
 

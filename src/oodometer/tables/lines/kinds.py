@@ -13,13 +13,13 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.likeness import are_numbers, mostly
-from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
 from oodometer.tables.vocabulary.data_names import are_corruptions
 from oodometer.tables.vocabulary.measures import base_metric
-from oodometer.tables.vocabulary.names import is_detector, is_model
+from oodometer.tables.vocabulary.names import is_detector, what_is_chosen
 from oodometer.tables.vocabulary.titles import ARCHITECTURE_TITLES, MODEL_TITLES, mentions_setting
 
 if TYPE_CHECKING:
@@ -104,23 +104,30 @@ def _is_assumed(title: str, levels: list[str]) -> bool:
         said = False  # of the training data, or of those that the same model is tested on
     if said:
         return False
-    named = any(mostly(levels, test) for test in (is_model, is_detector))
+    named = mostly(levels, is_detector) or bool(what_is_chosen(levels))
     return by_title(title, levels).kind == "condition" and not named
 
 
 def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) -> str:
     sets = "ood" if (frame["ood"] == OUTLIERS).all() else "id" if "id" not in frame.columns else ""
     named = {"ood": "outlier sets", "id": "data sets"}.get(sets, "")
-    option = f", or {named} ({roles.option(**{sets: title})})" if sets else ""
+    column = _column(title, roles)
+    option = f", or {named} ({roles.option(**{sets: column})})" if sets else ""
     model = roles.detector if plain(roles.detector or "") in MODEL_TITLES else None
     words = numeric_share(levels) == 0 and model is not None and model not in roles.chosen
-    instead = f", or what is compared ({roles.option(detector=title)})" * words
+    instead = f", or what is compared ({roles.option(detector=column)})" * words
+    what = "titles of columns are" if column == ALL else f"'{title}' is"
     return (
-        f"The answer depends on what '{title}' is ({', '.join(levels[:2])}"
+        f"The answer depends on what {what} ({', '.join(levels[:2])}"
         f"{', …' * (len(levels) > 2)}): choices before training, so that each level has runs of "
-        f"its own ({roles.option(condition=title)}){',' if sets else ' or'} ways to evaluate the "
-        f"same runs ({roles.option(re_evaluation=title)}){option}{instead}?"
+        f"its own ({roles.option(condition=column)}){',' if sets else ' or'} ways to evaluate the "
+        f"same runs ({roles.option(re_evaluation=column)}){option}{instead}?"
     )
+
+
+def _column(title: str, roles: Roles) -> str:
+    """Return the column that an option names: * where titles of columns hold the levels."""
+    return title if title in roles.factors else ALL
 
 
 def require_known_kinds(long: Long, roles: Roles) -> None:
@@ -129,27 +136,29 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
         said = title in {*roles.chosen, roles.wide}
         if said or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
-        levels = list(long.frame[name].unique())
+        levels, column = list(long.frame[name].unique()), _column(title, roles)
         sets = next((c for c in ("id", "ood") if _is_nested(long.frame, name, c)), None)
         if sets is not None and not is_decimal(levels):
+            nothing = f" or nothing that matters ({roles.option(ignore=title)})"
             raise UserError(
                 f"Each '{title}' belongs to one data set: is it a part of the set "
-                f"({roles.option(part=title)}), a repeated run ({roles.option(repeat=title)}), a "
-                f"condition ({roles.option(condition=title)}) or nothing that matters "
-                f"({roles.option(ignore=title)})?"
+                f"({roles.option(part=column)}), a repeated run ({roles.option(repeat=column)}), a "
+                f"condition ({roles.option(condition=column)}){nothing * (column != ALL)}?"
             )
-        if numeric_share(levels) == 0 and (is_untitled(title) or _may_be_sets(long, title, levels)):
+        untitled = is_untitled(title) and not what_is_chosen(levels)
+        if numeric_share(levels) == 0 and (untitled or _may_be_sets(long, title, levels)):
             raise UserError(
                 f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
-                f"('{title}'): conditions ({roles.option(condition=title)}), data sets "
-                f"({roles.option(id=title)}){_or_outliers(long, title, roles)} or the same results "
-                f"in other forms ({roles.option(re_evaluation=title)})?"
+                f"('{title}'): conditions ({roles.option(condition=column)}), data sets "
+                f"({roles.option(id=column)}){_or_outliers(long, title, roles)} or the same "
+                f"results in other forms ({roles.option(re_evaluation=column)})?"
             )
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
             raise UserError(
                 f"'{title}' numbers {len(levels)} levels: are they repeated runs "
-                f"({roles.option(repeat=title)}), conditions ({roles.option(condition=title)}) or "
-                f"evaluations of the same runs ({roles.option(re_evaluation=title)})?"
+                f"({roles.option(repeat=column)}), conditions ({roles.option(condition=column)}), "
+                f"evaluations of the same runs ({roles.option(re_evaluation=column)}) or parts of "
+                f"the data ({roles.option(part=column)})?"
             )
 
 
@@ -163,7 +172,11 @@ def _may_be_sets(long: Long, title: str, levels: list[str]) -> bool:
 def _or_outliers(long: Long, title: str, roles: Roles) -> str:
     """Offer outlier sets, where no column names any."""
     free = (long.frame["ood"] == OUTLIERS).all()
-    return f", outlier sets of the same models ({roles.option(ood=title)})" if free else ""
+    return (
+        f", outlier sets of the same models ({roles.option(ood=_column(title, roles))})"
+        if free
+        else ""
+    )
 
 
 def _is_nested(frame: pd.DataFrame, column: str, sets: str) -> bool:
@@ -215,11 +228,12 @@ def require_one_scale(long: Long, roles: Roles) -> None:
         sizes = lines["value"].abs().groupby(lines[name]).median().sort_values()
         sizes = sizes[sizes > 0]
         if len(sizes) > 2 and sizes.iloc[-1] > SCALES * sizes.iloc[0]:
+            column = _column(title, roles)
             raise UserError(
                 f"{metric} is about {sizes.iloc[0]:.2g} at '{title}' {sizes.index[0]} and "
                 f"{sizes.iloc[-1]:.2g} at {sizes.index[-1]}: does it name data sets, each with a "
-                f"scale of its own ({roles.option(id=title)}), or conditions of the same data "
-                f"({roles.option(condition=title)})?"
+                f"scale of its own ({roles.option(id=column)}), or conditions of the same data "
+                f"({roles.option(condition=column)})?"
             )
 
 

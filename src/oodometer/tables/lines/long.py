@@ -17,6 +17,7 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
 from oodometer.tables.columns import with_columns
 from oodometer.tables.frames.titles import undressed
+from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.content import are_of_classifiers
 from oodometer.tables.guessing.metric_titles import without_rates
 from oodometer.tables.guessing.roles import ALL, SECTION, Roles
@@ -35,6 +36,7 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     without_metric,
 )
+from oodometer.tables.vocabulary.names import what_is_chosen
 from oodometer.tables.vocabulary.statistics import is_qualifier
 
 if TYPE_CHECKING:
@@ -252,7 +254,8 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         general = general or are_of_classifiers(frame, roles)
         lines["ood"] = "" if "id" in lines or general else OUTLIERS
     for column in roles.factors:
-        name = _free_name(column, lines)
+        chosen = what_is_chosen(frame[column].unique().tolist()) if is_untitled(column) else ""
+        name = _free_name(chosen or column, lines)
         texts = _merged(frame, column, roles, notes)[rows]
         if not all(texts):
             notes.append(f"{column} is empty in some rows, which form a level of their own")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.likeness import KEYED, are_numbers, factor_in
+from oodometer.tables.guessing.likeness import KEYED, are_numbers, factor_in, mostly
 from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.vocabulary.data_names import are_corruptions, is_data
 from oodometer.tables.vocabulary.names import is_detector, is_model
@@ -108,10 +108,11 @@ def _are_sets(titles: Sequence[str], level: str | None) -> bool:
 
 def _are_variants(titles: Sequence[str], roles: Roles) -> bool:
     """Whether titles beside detectors tell variants apart: baseline, with and without, networks."""
-    if roles.detector is not None and len(titles) > 1 and all(map(is_model, titles)):
+    known = any(is_data(title) for title in titles)
+    networks = not known and mostly(titles, is_model)
+    if roles.detector is not None and len(titles) > 1 and networks:
         return True
     words = [words_of(title) for title in titles]
-    known = any(is_data(title) for title in titles)
     return roles.detector is not None and not known and any(w & _VARIANTS for w in words)
 
 

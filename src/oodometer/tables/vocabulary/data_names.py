@@ -47,8 +47,9 @@ _UNDISTURBED = frozenset(
     {"clean", "original", "uncorrupted", "unperturbed", "undistorted", "nonoise", "nocorruption",
      "noperturbation"}
 )  # fmt: skip
+_ANSWERED = known_names("answered")  # benchmarks whose results are shares of right answers
 # Data sets of other fields, known by name: they tell which axis of a table holds data.
-_OTHER_SETS = known_names("data_sets")
+_OTHER_SETS = known_names("data_sets") | _ANSWERED
 
 
 def is_set(name: str) -> bool:
@@ -113,6 +114,15 @@ def is_outlier_set(name: str) -> bool:
     (True, False)
     """
     return plain(name) in _OUTLIER_SETS
+
+
+def are_answered(names: Sequence[str]) -> bool:
+    """Whether several data sets are benchmarks whose results are shares of right answers.
+
+    >>> are_answered(["arc_challenge", "MMLU", "GSM8K"]), are_answered(["MMLU", "WikiText"])
+    (True, False)
+    """
+    return len(set(names)) > 1 and all(plain(name) in _ANSWERED for name in names)
 
 
 def are_trained_on(names: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from oodometer.factors import plain
 from oodometer.tables.vocabulary.known import known_names
@@ -21,6 +22,8 @@ _MODELS = re.compile(
     r"|bloomz|wizardlm|claude\d|gemini\d|commandr|wav2vec|hubert|wavlm|siglip|eva\d|dinov\d"
 )
 KNOWN_MODELS = known_names("models")
+_OPTIMIZERS = known_names("optimizers")
+_CHOICES = known_names("choices")  # before training, beside networks and optimizers
 # Names of detectors that tables of other things hold, too.
 _GENERIC = frozenset(
     {"ours", "baseline", "proposed", "ensemble", "dropout", "softmax", "augmix", "cutmix",
@@ -72,6 +75,28 @@ def is_compared(name: str) -> bool:
     (True, True, False)
     """
     return is_detector(name) or is_model(name)
+
+
+def what_is_chosen(names: Sequence[str]) -> str:
+    """Return what is chosen before training, if most names are those of such choices, else "".
+
+    >>> what_is_chosen(["SGD", "AdamW"]), what_is_chosen(["ResNet-18", "WRN-28"])
+    ('optimizer', 'network')
+    >>> what_is_chosen(["mixup", "none"]), what_is_chosen(["SVHN", "iSUN"])
+    ('setup', '')
+    """
+    kinds = [
+        "optimizer"
+        if plain(name) in _OPTIMIZERS
+        else "setup"
+        if plain(name) in _CHOICES
+        else "network" * is_model(name)
+        for name in names
+    ]
+    known = {kind for kind in kinds if kind}
+    if not known or 2 * sum(map(bool, kinds)) < len(kinds):
+        return ""
+    return known.pop() if len(known) == 1 else "setup"
 
 
 def is_whole_model(name: str) -> bool:
