@@ -87,9 +87,9 @@ def test_a_study_from_file_to_report(folder, command):
     assert done.returncode == 0, done.stderr
     assert "nothing missing" in done.stdout
     # What was to be done, what was made and what is there are counted alike.
-    to_do = re.findall(r"(\d+) to do, +0 in the store \((\w+)\)", dry.stdout)
-    assert to_do == [("2", "models"), ("8", "outputs"), ("18", "scores")]
-    assert "made: 2 models, 8 outputs, 18 scores\n" in done.stdout
+    to_do = re.findall(r"(\w+) +(\d+) to do, +0 in the store\n", dry.stdout)
+    assert to_do == [("train", "2"), ("extract", "8"), ("score", "18")]
+    assert "made: train 2, extract 8, score 18\n" in done.stdout
     status = command("status", "oodometer-store").stdout
     assert "finished: train 2 of 2, extract 8 of 8, score 18 of 18" in status
     told = json.loads(command("status", "oodometer-store", "--json").stdout)

@@ -149,9 +149,9 @@ def wide_csv(scores: Nested) -> tuple[list[str], dict[str, str]]:
 
 def wide_with_other_names(scores: Nested) -> tuple[list[str], dict[str, str]]:
     frame = wide(scores).rename(columns={"set": "Source"})
-    frame.assign(label=0, note="x").to_parquet("scores.parquet")
+    frame.assign(label=0, note="x").to_csv("scores.csv")  # with a nameless column of row numbers
     columns = "set=Source, ignore=label+note"
-    return ["scores.parquet"], {"id": "cifar10", "higher": "ood", "columns": columns}
+    return ["scores.csv"], {"id": "cifar10", "higher": "ood", "columns": columns}
 
 
 def wide_npz(scores: Nested) -> tuple[list[str], dict[str, str]]:
@@ -198,8 +198,16 @@ def own_table_and_npz(scores: Nested) -> tuple[list[str], dict[str, str]]:
     return ["scores.parquet", "msp=other.npz"], {"id": "cifar10", "higher": "id"}
 
 
-FORMS = [per_detector, per_set, wide_csv, wide_with_other_names, wide_npz, flagged_csv,
-         long_csv_shuffled, openood_folders, own_table, own_table_and_npz]  # fmt: skip
+def per_detector_csv(scores: Nested) -> tuple[list[str], dict[str, str]]:
+    """A column called score, and no word about the detector but the file's name."""
+    for name in scores:
+        wide(scores).rename(columns={name: "score"})[["set", "score"]].to_csv(f"{name}.csv")
+    Path("msp.csv").rename("other.csv")
+    return ["energy.csv", "msp=other.csv"], {"id": "cifar10", "higher": "ood"}
+
+
+FORMS = [per_detector, per_set, per_detector_csv, wide_csv, wide_with_other_names, wide_npz,
+         flagged_csv, long_csv_shuffled, openood_folders, own_table, own_table_and_npz]  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -209,7 +217,7 @@ def test_every_form_gives_the_same_table(form, tmp_path, monkeypatch):
     files, options = form(scores)
     table = om.compare(files, **options).table
     assert table.id == "cifar10"
-    assert set(table.ood) == {"svhn", "textures"}
+    assert set(table.ood) == {"svhn", "textures"} and set(table.detectors) == {"energy", "msp"}
     for detector, sets in scores.items():
         for name, values in sets.items():
             assert table.scores("", detector, name) == pytest.approx(values, rel=1e-12)
@@ -233,9 +241,13 @@ def test_runs_from_columns_from_arrays_and_from_names_agree(tmp_path, monkeypatc
         np.savez(f"{detector}.npz", **sets)
         for run in range(3):
             np.savez(f"{detector}{run}.npz", **{name: v[run] for name, v in sets.items()})
+            one = wide(scores, run).rename(columns={detector: "score"})[["set", "score"]]
+            one.to_csv(f"{detector}{run}.csv", index=False)
     options = {"id": "cifar10", "higher": "ood"}
     named = [f"{d}@{run}={d}{run}.npz" for d in scores for run in range(3)]
-    tables = [om.compare(f, **options).table for f in ("all.csv", ["energy.npz", "msp.npz"], named)]
+    in_csv = [name.replace(".npz", ".csv") for name in named]
+    forms = ("all.csv", ["energy.npz", "msp.npz"], named, in_csv)
+    tables = [om.compare(form, **options).table for form in forms]
     for table in tables:
         assert [*table.runs] == ["0", "1", "2"]
         assert [factor.kind for factor in table.factors] == ["repeat"]

@@ -220,7 +220,7 @@ def test_two_runners_share_the_work(whole, two_workers, tmp_path, kill):
     if kill:
         until(lambda: all(map(torture.is_gone, workers)))
     else:
-        (made,) = re.findall(r"^made: (\d+) models", torture.finish(other), re.MULTILINE)
+        (made,) = re.findall(r"^made: train (\d+)", torture.finish(other), re.MULTILINE)
         both = int(made) + seen[-1].made[0]
         assert both == number_of(tmp_path, "models"), "a training was done twice"
     assert torture.content(tmp_path) == expected

@@ -541,7 +541,7 @@ def test_a_choice_that_changes_nothing_is_told_as_such():
     """It read: better for 0 of 0 detectors, and worse for 0."""
     same = grid_of(lambda *cell: _lowered(*cell[:3], 0), looks={"epoch": ["best", "last"]})
     (claim,) = [claim for claim in judged(same).claims if "epoch" in claim.text]
-    assert claim.text == "The choice between epoch best and last affects none of 2 detectors."
+    assert claim.text == "The choice between epoch best and last affects neither detector."
     assert claim.verdict == "undecided"
 
 

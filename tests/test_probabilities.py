@@ -22,6 +22,10 @@ LOGITS, RELATIVE, HEAD = (Need("outputs", name) for name in ("logits", "relative
 KINDS = {"probabilities": lambda z: z.softmax(1), "log-probabilities": lambda z: z.log_softmax(1)}
 
 
+def in_percent(logits: Tensor) -> Tensor:
+    return 100 * logits.softmax(1)
+
+
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("sharpness", [0.1, 1.0, 30.0])
@@ -31,6 +35,7 @@ def test_a_softmax_is_recognized_however_it_was_rounded(classes, dtype, sharpnes
     assert softmax_kind(logits.to(dtype)) is None
     for kind, make in KINDS.items():
         assert softmax_kind(make(logits).to(dtype)) == kind
+    assert softmax_kind(in_percent(logits).to(dtype)) == "probabilities"
     assert softmax_kind(logits.softmax(1).mul(1e3 * classes).round().div(1e3 * classes)) is not None
     spoilt = logits.softmax(1)
     spoilt[-1] *= 1.5  # one row that is no softmax, and none is
@@ -96,10 +101,10 @@ def sets(make) -> dict[str, Outputs]:
     return {name: Outputs(make(logits)) for name, logits in parts.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_energy_is_refused_and_softmax_detectors_continue(kind):
+@pytest.mark.parametrize(("kind", "make"), [*KINDS.items(), ("probabilities", in_percent)])
+def test_energy_is_refused_and_softmax_detectors_continue(kind, make):
     plain = om.score(sets(lambda z: z), ["max_softmax", "entropy"])
-    table = om.score(sets(KINDS[kind]), ["max_softmax", "entropy", "energy", "max_logit"])
+    table = om.score(sets(make), ["max_softmax", "entropy", "energy", "max_logit"])
     for row, expected in zip(table.rows, plain.rows, strict=True):
         np.testing.assert_allclose(row.scores, expected.scores, rtol=1e-9)
     assert [part.detector for part in table.missing] == ["energy", "max_logit"]

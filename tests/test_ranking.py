@@ -83,8 +83,11 @@ def test_equal_scores_share_the_first_place():
     twins = tuple(ScoreRow(r.run, "b", "", r.dataset, r.scores) for r in table.rows)
     claims = conclude(ScoreTable("id", (*table.rows, *twins), table.runs)).claims
     assert "a and b share the highest mean AUROC" in claims[0].text
-    assert any("together with another" in claim.text + claim.evidence for claim in claims)
+    assert not any("ranks first" in claim.text + claim.evidence for claim in claims)  # nobody does
     assert all(claim.verdict != "holds" for claim in claims[:3])
+    third = tuple(replace(r, detector="c", scores=r.scores[::-1]) for r in table.rows)
+    claims = conclude(ScoreTable("id", (*table.rows, *twins, *third), table.runs)).claims
+    assert any("together with another" in claim.text + claim.evidence for claim in claims)
 
 
 def test_no_difference_is_rarely_called_one():

@@ -188,12 +188,25 @@ def test_latex_has_one_cell_per_column_and_escapes_words(finding, tmp_path):
 
 
 def test_latex_numbers_have_minus_signs_and_powers_of_ten(tmp_path):
-    rows = (("a_b", Estimate(0.01, -0.02, 0.04), 3.2e-9), ("c", None, 0.5))
-    finding = Finding("p", "t", "q", (), (Table("x", "y", ("who", "ahead", "p"), rows),))
-    (path,) = report([finding], tmp_path, formats=["latex"])
+    rows = (("a_b", Estimate(0.01, -0.02, 0.04), 3.2e-9, 3.2e-9), ("c", None, 0.5, 0.0123))
+    table = Table("x", "y", ("who", "ahead", "variance", "adjusted p"), rows)
+    (path,) = report([Finding("p", "t", "q", (), (table,))], tmp_path, formats=["latex"])
     text = path.read_text()
-    assert r"a\_b & 0.010 [$-$0.020, 0.040] & 3.2$\times10^{-9}$ \\" in text
-    assert r"c & missing & 0.500 \\" in text
+    assert r"a\_b & 0.010 [$-$0.020, 0.040] & 3.2$\times10^{-9}$ & $<$ 0.0001 \\" in text
+    assert r"c & missing & 0.500 & 0.012 \\" in text
+
+
+def test_values_that_lie_close_together_are_told_apart_and_less_than_1_is_never_1(tmp_path):
+    summed = sum([0.8697, 0.8694, 0.8724]) / 3  # 0.8705, but for the last bit
+    rows = (
+        ("a", Estimate(0.99963, 0.99925, 0.999996), 0.0011, summed),
+        ("b", Estimate(0.99893, 0.99794, 0.99926), 0.0002, 0.8705),
+    )
+    table = Table("x", "y", ("who", "mean", "spread", "other"), rows)
+    (path,) = report([Finding("p", "t", "q", (), (table,))], tmp_path, formats=["md"])
+    text = path.read_text()
+    assert "| a | 0.9996 [0.9992, 0.99999] | 0.0011 | 0.871 |" in text
+    assert "| b | 0.9989 [0.9979, 0.9993] | 0.0002 | 0.871 |" in text
 
 
 HOSTILE = ("[x] y", "*star", "a--b---c", "σ αΔ", "Łódź Ħ", "\\\\", "a\"b'", "<b>|", "%&#_${}~^",
@@ -246,7 +259,8 @@ def test_csv_reads_back_to_the_same_numbers(finding, tmp_path):
 
 
 def test_narrow_intervals_are_written_so_that_their_width_shows():
-    rows = show_rows([("a", Estimate(0.895, 0.8948, 0.8952)), ("b", Estimate(0.8, 0.7998, 0.8002))])
+    pair = (("a", Estimate(0.895, 0.8948, 0.8952)), ("b", Estimate(0.8, 0.7998, 0.8002)))
+    rows = show_rows(Table("x", "y", ("who", "mean"), pair))
     assert [row[1].interval for row in rows] == ["[0.8948, 0.8952]", "[0.7998, 0.8002]"]
 
 
@@ -446,7 +460,7 @@ def test_claims_come_first_and_verdicts_are_words(finding):
 def test_each_number_of_a_table_is_on_the_page_and_in_the_markdown(finding):
     page, written = Page(render([finding], title="t")).text, markdown(finding)
     for table in finding.tables:
-        for row in show_rows(table.rows):
+        for row in show_rows(table):
             for cell in row:
                 assert cell.full in page
                 assert cell.text in written
@@ -460,7 +474,9 @@ def test_each_number_of_a_table_is_on_the_page_and_in_the_markdown(finding):
 
 def test_a_column_has_one_number_of_decimals():
     rows = ((1, 7, 1.0), (0.25, 12, 3.5), (Estimate(0.5, 0, 1), None, -0.0001))
-    written = [[cell.full for cell in row] for row in show_rows(rows)]
+    written = [
+        [cell.full for cell in row] for row in show_rows(Table("x", "y", ("a", "b", "c"), rows))
+    ]
     assert written == [
         ["1.000", "7", "1.00"],
         ["0.250", "12", "3.50"],

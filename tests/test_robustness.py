@@ -230,7 +230,7 @@ def test_a_detector_that_is_equally_bad_everywhere_is_not_called_good():
     assert mean.verdict == "flips" and "in none" not in mean.text
     assert mean.text == (
         "The detector that varies least also has the best mean AUROC, weighted as in the score, "
-        "on none of 2 outlier sets."
+        "on neither outlier set."
     )
     assert "equally bad" in finding.caveats[0]
 
@@ -298,7 +298,7 @@ def test_metrics_that_disagree_are_told():
     other = world({"a": (90, 0.3, 0.3), "b": (90, 6, 0.5)}, lower=True)
     finding = robustness_of(steady, other)
     claim = finding.claims[-1]
-    assert claim.text.startswith("Both metrics agree") and "none of 2" in claim.text
+    assert claim.text.startswith("Both metrics agree") and "neither outlier set" in claim.text
     assert claim.verdict == "flips" and "b by AUROC; a by FPR@95TPR" in claim.evidence
     assert [t.name for t in finding.tables].count("metrics-1") == 1
 
@@ -427,7 +427,7 @@ def test_gaps_are_named_and_never_averaged_over():
     gap = (frame["detector"] == "a") & (frame["ood"] == "near") & (frame["optimizer"] == "sgd")
     finding = finite(robustness_of(Results(frame[~(gap & (frame["seed"] == 3))], results.factors)))
     assert rows(finding)["a"][0] is None and isinstance(rows(finding)["a"][1], Estimate)
-    assert finding.missing == ("a on near: 1 of 15 values are missing (optimizer sgd); not scored",)
+    assert finding.missing == ("a on near: 1 of 15 values is missing (optimizer sgd); not scored",)
     assert "near: b" in finding.claims[0].evidence
     moments = rows(finding, "moments-1")["a"]
     assert moments[1] is None and moments[-1] is None and moments[0] is not None

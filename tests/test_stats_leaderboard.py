@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -337,3 +338,15 @@ def test_three_detectors_are_declared_as_by_holm():
         adjusted = (max(min(p) * 2, own if own > min(p) else min(p) * 2) for own in p)
         holm = {row for row, own in zip((1, 2), adjusted, strict=True) if own < 0.05}
         assert sure <= holm
+
+
+def test_the_words_tell_the_degrees_of_freedom_that_runs_have():
+    """Pairs of a detector that varies far more borrow fewer of the prior's, not of their own."""
+    rng = np.random.default_rng(3)
+    spreads = np.array([0.002] * 7 + [0.03])
+    for runs in (3, 5):
+        values = 0.8 + rng.normal(size=(8, runs)) * spreads[:, None]
+        told = from_values(values, bounds=(0.0, 1.0)).method
+        assert re.search(rf"\(empirical Bayes: {runs - 1} \+ up to [\d.]+ degrees", told), told
+        told = from_values(values[:7], bounds=(0.0, 1.0)).method
+        assert f"Bayes: {runs - 1} + " in told or f"its own ({runs - 1} degrees" in told

@@ -116,7 +116,7 @@ def test_spreadsheet_with_decimal_commas_percent_signs_and_gaps(table):
         {("MSP", "SVHN"): 0.912, ("KNN", "SVHN"): 0.951, ("KNN", "LSUN"): 0.942}
     )
     notes = " | ".join(reading.notes)
-    assert "empty cells count as missing: 1" in notes and "read as auroc" in notes
+    assert "empty cells count as missing: 1" in notes and "read as AUROC" in notes
     assert dict(reading.columns)["Moyenne"] == "not used: a mean of other columns"
 
 

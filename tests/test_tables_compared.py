@@ -322,3 +322,40 @@ def test_other_metrics_of_a_baseline_are_no_repeated_runs(tmp_path):
     found = read(tmp_path, text, columns="R2=R2")
     assert not kinds(found) and found.results[0].frame["value"].tolist() == [0.569, 0.285]
     assert not any("repeat a cell" in note for note in found.notes)
+
+
+def test_where_all_lines_are_of_one_model_nothing_is_compared(tmp_path):
+    text = "classifier_name,dataset_name,iteration,accuracy\n" + "".join(
+        f"pine,{name},{run},0.{n}{run}\n"
+        for n, name in enumerate(("oak", "elm", "fir"), start=5) for run in (0, 1)
+    )  # fmt: skip
+    with pytest.raises(
+        UserError, match="'classifier_name' says pine on every line: nothing is"
+    ) as e:
+        read(tmp_path, text)
+    assert "detector=iteration" not in str(e.value)
+
+
+def test_lines_that_no_title_calls_models_may_be_nothing_that_is_compared(tmp_path):
+    text = "stage,advice,accuracy\nlow,quick look,0.9\nmiddle,full look,0.7\nhigh,expert,0.4\n"
+    with pytest.raises(UserError, match="if none does, there is nothing to compare"):
+        read(tmp_path, text)
+
+
+def test_pairs_of_numbers_beside_auroc_do_not_decide(tmp_path):
+    text = (
+        "Method,AUROC,Calib AUPRC (u/t)\nMSP,0.91,0.40/0.30\nKNN,0.93,0.41/0.31\nViM,0.92,0.4/0.2\n"
+    )
+    found = read(tmp_path, text)
+    assert found.results[0].metric == "auroc" and not found.results[0].factors
+    assert len({results.metric for results in found.results}) == 3
+
+
+def test_lines_about_images_and_about_pixels_are_no_contest(tmp_path):
+    text = (
+        "Localization AUROC:\n\n| | Avg | Carpet | Grid | Leather |\n|---|---|---|---|---|\n"
+        "| resnet18 (Image-level) | 0.9 | 0.95 | 0.9 | 0.85 |\n"
+        "| resnet18 (Pixel-level) | 0.95 | 0.98 | 0.95 | 0.92 |\n"
+    )
+    question = asked(tmp_path, text, "detector=column 1")
+    assert "are results of different tasks" in question

@@ -383,3 +383,23 @@ def test_accuracy_beside_outliers_without_metric_is_that_of_the_classifier(
     assert results.metric == "auroc" and len(results.ood) == 2
     assert means(reading) == {n: round(sum(v) / 200, 3) for n, v in own.items()}
     assert ("spread" in results.frame.columns) == has_spread
+
+
+def test_the_name_of_the_best_column_is_no_detector(tmp_path):
+    rows = ["cardio,0.92,0.66,0.93,ECOD", "glass,0.79,0.87,0.71,LOF", "wine,0.80,0.99,0.74,LOF",
+            "thyroid,0.98,0.66,0.97,IForest"]  # fmt: skip
+    reading = read(tmp_path, "\n".join(["dataset,IForest,LOF,ECOD,best", *rows]))
+    assert reading.results[0].detectors == ("IForest", "LOF", "ECOD")
+    assert ("best", "not used: names one of the columns") in reading.columns
+
+
+def test_sizes_of_attacks_are_levels_and_uncertainty_is_no_proof_of_auroc(tmp_path):
+    rows = ["None,0,95.1,84.2,83.5", "FGSM,8/255,12.3,56.2,58.1", "PGD,8/255,1.2,48.9,52.5"]
+    text = "\n".join(["Attack,epsilon,ResNet-18,VGG-16,WRN-28", *rows])
+    with pytest.raises(UserError, match="which is better"):
+        read(tmp_path, text)
+    results = read(tmp_path, text, columns="accuracy=*").results[0]
+    assert len(results.detectors) == 3 and len(results.frame) == 9
+    text = "Method,Seed 1,Seed 2\nDeep Ensemble,.912,.915\nMC Dropout,.901,.899\nSNGP,.908,.911"
+    with pytest.raises(UserError, match="which is better"):
+        read(tmp_path, text)

@@ -375,3 +375,14 @@ def test_data_sets_below_a_heading_called_split_are_no_levels_of_it(tmp_path):
     results = read(tmp_path, text).results[0]
     sets = results.frame["id"] if "id" in results.frame else results.frame["ood"]
     assert sets.nunique() == 4 and not results.factors
+
+
+def test_classes_are_parts_of_a_data_set_in_both_layouts(tmp_path):
+    wide, long = ["class,pine_F1,edl_F1"], ["model,class,F1"]
+    for place, name in enumerate(("normal", "glaucoma", "cataract", "drusen")):
+        low, high = f"0.{7 - place}4", f"0.{7 - place}6"
+        wide.append(f"{name},{low},{high}")
+        long += [f"pine,{name},{low}", f"edl,{name},{high}"]
+    for lines in (wide, long):
+        found = read(tmp_path, "\n".join(lines), "table.csv").results[0]
+        assert {factor.name: factor.kind for factor in found.factors} == {"class": "part"}

@@ -408,3 +408,21 @@ def test_no_text_takes_longer_than_its_length_allows(tmp_path, text_of):
             read_file(page(tmp_path, text_of(length), "t.txt"))
 
     assert grows_with_its_input(read_text, 50_000)
+
+
+def test_what_is_not_about_the_same_names_is_no_second_table_of_results(tmp_path):
+    """Settings come again in a table of epochs; the loss in a title is no metric of all tables."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Study of the margin loss\n\n## Results\n\n| weight | AUROC |\n|---|---|\n"
+        "| 0.0 | 0.81 |\n| 0.1 | 0.97 |\n| 0.5 | 0.93 |\n\n## Speed\n\n| weight | Last epoch |\n"
+        "|---|---|\n| 0.0 | 80 |\n| 0.1 | 20 |\n| 0.5 | 150 |\n"
+    )
+    found = read_results(page, "detector=weight")
+    assert len(found.results[0].frame) == 3
+
+
+def test_escaped_signs_in_names_are_read_without_their_backslash(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("| model | AUROC |\n|---|---|\n| my\\_net | 0.9 |\n| your\\_net | 0.8 |\n")
+    assert read_results(page).results[0].detectors == ("my_net", "your_net")

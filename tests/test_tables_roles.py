@@ -103,7 +103,7 @@ def test_what_is_read_of_them(tmp_path):
     assert dict(found.columns)["Average perf. on 4 datasets"].startswith("not used")
     found = read(tmp_path, KERNELS, "t_auroc.csv")
     assert len(found.results[0].frame) == 18
-    assert "auroc of exactly 0 counts as missing (did not finish?): 2" in found.notes
+    assert "AUROCs of exactly 0 count as missing (did not finish?): 2" in found.notes
     metrics = [part.metric for part in read(tmp_path, TIME_SERIES).results]
     assert metrics == ["accuracy", "precision"]
 

@@ -218,7 +218,7 @@ def test_forms_of_files(tmp_path, name):
 def test_the_metric_may_stand_outside_the_table(tmp_path, name, content):
     found = read(tmp_path, content, name)
     assert values(found, "fpr95") == share(FPR)
-    assert any("read as fpr95 as the" in n and "lower is better" in n for n in found.notes)
+    assert any("says that the numbers are FPR@95TPR: lower is" in n for n in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -116,3 +116,74 @@ def test_results_that_no_protocol_can_use_are_one_sentence(tmp_path):
     path.write_text(json.dumps({"raw": raw, "model_means": means}))
     with pytest.raises(UserError, match="Nothing can be said about these results"):
         om.analyze(path)
+
+
+def wide(names, numbers, rows=SETS):
+    """Return a table of detectors beside data sets, one number per cell."""
+    cells = zip(rows, numbers, strict=True)
+    return "\n".join([",".join(["Data", *names]), *(f"{row},{own}" for row, own in cells)]) + "\n"
+
+
+LOW = wide(
+    ["IForest", "KNN", "LOF"], ["0.61,0.42,0.0", "0.13,0.82,0.3", "0.7,0.66,0.2", "0.9,1,.8"]
+)
+
+
+def test_numbers_that_nothing_calls_auroc_are_none_if_many_are_below_one_half(tmp_path):
+    question = r"^Nothing says that the numbers are AUROCs, and 42% of them are below 0.5: "
+    with pytest.raises(UserError, match=question):
+        read(tmp_path, LOW)
+    assert read(tmp_path, LOW, columns="higher=*").results[0].frame["value"].min() == 0
+    named = LOW.replace("IForest", "IForest AUROC").replace("KNN", "KNN AUROC")
+    named = named.replace("LOF", "LOF AUROC")
+    assert read(tmp_path, named).results[0].metric == "auroc"
+
+
+@pytest.mark.parametrize(("name", "metric"), [("grove_ap.csv", "AUPR"), ("roc_df.csv", "auroc")])
+def test_short_names_of_metrics_in_names_of_files(tmp_path, name, metric):
+    text = wide(["Ava", "Bib"], ["0.9,0.8", "0.7,0.6", "0.8,0.7", "0.9,0.7"])
+    assert read(tmp_path, text, name).results[0].metric == metric
+
+
+def test_results_far_below_others_and_amid_them_are_no_setting(tmp_path):
+    rows = [f"m{n},0.{n + 21},0.{n + 32},0.{n + 43},0.00{n % 3},0.{n + 54}" for n in range(14)]
+    text = "\n".join(["method,Cora,Amazon,Flickr,Fir,Reddit", *rows])
+    assert "Fir" in {*read(tmp_path, text, "grove_ap.csv").results[0].frame["id"]}
+    first = [",".join([c[0], c[4], *c[1:4], c[5]]) for c in (row.split(",") for row in rows)]
+    text = "\n".join(["method,weight,Cora,Amazon,Flickr,Reddit", *first])
+    assert "weight" not in {*read(tmp_path, text, "grove_ap.csv").results[0].frame["id"]}
+
+
+def test_numbers_beside_several_metrics_are_further_metrics(tmp_path):
+    folds = "fold,mAP,AR,AK,ACC,ECE\n" + "".join(
+        f"{n},0.6{n},0.5{n},0.4{n},0.7{n},0.1{n}\n" for n in range(5)
+    )
+    with pytest.raises(UserError, match="if all rows are of one, there is nothing to compare") as e:
+        read(tmp_path, folds)
+    assert "all by mAP" not in str(e.value) and "detector=AR" not in str(e.value)
+
+
+def test_costs_of_parts_are_costs(tmp_path):
+    text = "model,image_mparams,text_mparams,image_gflops\n" + "".join(
+        f"net{n},{n}.31,{n + 2}.27,{n + 70}.9\n" for n in range(6)
+    )
+    with pytest.raises(UserError) as e:
+        read(tmp_path, text)
+    assert "data sets" not in str(e.value)
+    beside = text.replace("image_gflops", "accuracy")
+    assert read(tmp_path, beside).results[0].metric == "accuracy"
+
+
+def test_columns_whose_mean_the_table_states_are_data_sets(tmp_path):
+    text = "Algorithm,A,C,P,R,Avg\nERM,85.1,85.6,81.7,82.8,83.8\nMA,86.2,86.3,82.8,84.3,84.9\n"
+    with pytest.raises(UserError, match="Nothing says what the numbers in 'A', 'C', … are"):
+        read(tmp_path, text)
+    assert read(tmp_path, text, columns="accuracy=*").results[0].frame["id"].nunique() == 4
+
+
+def test_a_pattern_leaves_out_small_settings_that_are_written_with_an_exponent(tmp_path):
+    text = (
+        "method,lr,svhn R@1,lsun R@1,svhn R@5,lsun R@5\na,5e-05,.8,.7,.9,.9\nb,5e-05,.6,.5,.8,.7\n"
+    )
+    found = read(tmp_path, text, columns="higher=*R@1")
+    assert len(found.results[0].frame) == 4

@@ -347,13 +347,13 @@ def test_progress_moves(tmp_path):
     time.sleep(1.1)  # answers may be that old
     (study,) = client.get("/api/studies").json()
     assert study["state"] == "running"
-    assert study["stages"][2] == {"stage": "score", "unit": "scores", "done": 5, "wanted": 18}
+    assert study["stages"][2] == {"stage": "score", "done": 5, "wanted": 18}
     write_store(tmp_path / "store")
     Refresher(index).refresh()
-    assert "5 of 18 scores" in client.get("/").text
+    assert "5 of 18<" in client.get("/").text
     write_report(replace(report, progress=Progress(score=(6, 18))), store)
     time.sleep(2.1)
-    assert "6 of 18 scores" in client.get("/").text  # though nothing in the index changed
+    assert "6 of 18<" in client.get("/").text  # though nothing in the index changed
     remove_report(report.owner, store)
     time.sleep(2.1)
     assert "running" not in client.get("/").text

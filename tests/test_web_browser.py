@@ -162,10 +162,10 @@ def test_progress_moves_by_itself(browser, tmp_path):
     report(3)
     with serving(store, str(tmp_path / "cache")) as address, page_of(browser) as page:
         opened(page, address, ".study")
-        page.get_by_text("3 of 18 scores").wait_for(timeout=20_000)
+        page.get_by_text("3 of 18").wait_for(timeout=20_000)
         for done in (7, 12):
             report(done)
-            page.get_by_text(f"{done} of 18 scores").wait_for(timeout=20_000)
+            page.get_by_text(f"{done} of 18").wait_for(timeout=20_000)
         write_store(tmp_path / "store")
         page.goto(f"{address}/leaderboard")
         page.locator("tr[data-detector='knn']").wait_for(timeout=30_000)  # without a reload

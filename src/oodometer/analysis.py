@@ -176,7 +176,9 @@ def _compared(results: Results) -> str:
         total = len(results.frame[cell].drop_duplicates())
         varied = " and ".join(["combinations of set", *results.factor_names])
         cells = varied if results.factor_names else "sets"
-        parts.append(f"the {total - lacking} of {total} {cells} that every compared detector has")
+        sets = f", all on {listed([*cases.kept_sets])}" if cases.kept_sets else ""
+        kept = f"the {total - lacking} of {total} {cells} that every compared detector has"
+        parts.append(kept + sets * bool(results.factor_names))
     return "; ".join(parts)
 
 

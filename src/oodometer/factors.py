@@ -67,13 +67,13 @@ def _titles() -> Mapping[str, Title]:
         "taskid experimentid expid uid uuid hash runname runhash wandbid mlflowid mlflowrunid",
         Title(
             "re_evaluation"
-        ): "epoch step episode checkpoint bestby features fittedon testsize top coverage "
+        ): "epoch step episode checkpoint ckpt bestby features fittedon testsize top coverage "
         "threshold cutoff percentile quantile operatingpoint severity severitylevel",
         Title("re_evaluation", is_drawn=True): "ooddraw",
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
         "fname subject subjectid patient patientid participant participantid instance instanceid "
         "recording recordingid video videoid clip scene class classname classid station stationid "
-        "sensor sensorid",
+        "sensor sensorid qid queryid questionid",
     }
     return MappingProxyType(
         {title: meaning for meaning, titles in meanings.items() for title in titles.split()}
@@ -82,7 +82,9 @@ def _titles() -> Mapping[str, Title]:
 
 TITLES = _titles()  # by `plain` title; whatever is not here is a condition
 _OTHER = Title("condition")
-CORRUPTIONS = ("corruption", "corruptiontype", "corruptionname")  # of test data
+# Of test data, at random or by somebody who means to mislead a network.
+CORRUPTIONS = ("corruption", "corruptiontype", "corruptionname", "attack", "attacktype",
+               "attackname")  # fmt: skip
 _DEGREES = ("level", "intensity", "strength", "magnitude")  # titles, beside corruptions
 OPTIMIZERS = ("optimizer", "optimiser")  # plain titles of what updates the weights
 # Plain titles of what says which labels a run was trained on.
@@ -128,6 +130,8 @@ def by_title(name: str, levels: Iterable[object] = (), beside: Iterable[str] = (
     texts = [str(level) for level in levels]
     if are_checkpoints(texts):
         return Factor(name, "repeat")
+    if len(texts) > 1 and all(plain(text) in _MOMENTS for text in texts):
+        return Factor(name, "re_evaluation")
     if title in _DEGREES and any(plain(other) in CORRUPTIONS for other in beside):
         return Factor(name, "re_evaluation")
     for otherwise in _BY_LEVELS.get(title, ()) if texts else ():
@@ -187,6 +191,7 @@ _WORD = re.compile(r"[^\W\d]{3,}(?:[\s\-][^\W\d]+)*")
 _CHECKPOINT = re.compile(r"(?i).+\.(?:pth?|ckpt|h5|hdf5|safetensors|keras|pth?\.tar)")
 _PRETRAINING = re.compile(r"(?i)imagenet|pretrain|scratch|random|laion|openai|jft|coco|^none$")
 _NUMBER = re.compile(r"\d+(\.0*)?")
+_MOMENTS = frozenset({"best", "last", "final", "latest"})  # at which networks are stored
 _STORED = re.compile(
     r"(?i)(?:best|last|final|latest|ema|swa|init|early|(?:epoch|ep|e|step|iter|iteration|ckpt|checkpoint)"
     r"?[\W_]*\d+[km]?)(?:[\W_].*)?"
@@ -196,6 +201,7 @@ _BY_LEVELS: Mapping[str, tuple[_Otherwise, ...]] = MappingProxyType(
         "split": (_Otherwise("re_evaluation", _are_subsets), _Otherwise("condition", _are_ways)),
         "weights": (_Otherwise("condition", _are_pretrainings),),
         "checkpoint": (_Otherwise("condition", _are_models),),
+        "ckpt": (_Otherwise("condition", _are_models),),
         **{
             title: (_Otherwise("re_evaluation", _are_steps),)
             for title in ("iteration", "iter", "itr")

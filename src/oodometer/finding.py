@@ -17,6 +17,7 @@ VERDICTS: tuple[str, ...] = get_args(Verdict)
 # What a claim is about: who leads, what changes that, what explains it, what is missing.
 Theme = Literal["leads", "changes", "explains", "missing"]
 THEMES: tuple[Theme, ...] = get_args(Theme)
+_LEAST_P = 0.0001  # smaller p-values are not written out: no test here is that exact
 Value = str | int | float | None
 TableCell = str | int | float | Estimate | None  # None: missing, and shown as such
 
@@ -37,6 +38,31 @@ _NUMBERS = ("value", "low", "lower", "upper", "high")
 # What the key of a point names: figures mark it, so that one detector is found in all of them.
 Role = Literal["detector", "set", "factor", "level", "run"]
 ROLES: tuple[str, ...] = get_args(Role)
+
+
+def p_value_text(p_value: float) -> str:
+    """Write a p-value to two digits, or more to see on which side of 5% it is; it is never 0.
+
+    >>> p_value_text(0.0123), p_value_text(1.0), p_value_text(3e-7), p_value_text(0.04978)
+    ('0.012', '1', '< 0.0001', '0.0498')
+    """
+    if p_value < _LEAST_P:
+        return f"< {_LEAST_P:.4f}"
+    digits = next(
+        (d for d in (2, 3, 4) if (float(f"{p_value:.{d}g}") < 0.05) == (p_value < 0.05)), 5
+    )
+    return f"{p_value:.{digits}g}"
+
+
+def less_than_one(value: float, places: int) -> str:
+    """Write a number whose size is less than 1, which no rounding makes 1.
+
+    >>> less_than_one(0.99956, 4), less_than_one(0.99999, 4)
+    ('0.9996', '0.9999')
+    """
+    text = f"{value:.{places}f}"
+    scale: int = 10**places
+    return text if abs(float(text)) < 1.0 else f"{int(value * scale) / scale:.{places}f}"
 
 
 @dataclass(frozen=True)

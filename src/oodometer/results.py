@@ -20,6 +20,16 @@ NOT_GIVEN = "not given"  # the level of a run for which a table states none
 COLUMNS = ("detector", "ood", "value")  # what every results table has
 
 
+def label_of(metric: str) -> str:
+    """How readers call a metric.
+
+    >>> label_of("auroc"), label_of("regret")
+    ('AUROC', 'regret')
+    """
+    known = metrics.BY_NAME.get(metric)
+    return metric.replace("auroc", "AUROC") if known is None else known.label
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """Values of one metric: a line per detector, data set, outlier set and run.
@@ -75,8 +85,7 @@ class Results:
     @property
     def label(self) -> str:
         """How readers call the metric."""
-        known = metrics.BY_NAME.get(self.metric)
-        return self.metric.replace("auroc", "AUROC") if known is None else known.label
+        return label_of(self.metric)
 
     @property
     def factor_names(self) -> tuple[str, ...]:

@@ -116,11 +116,10 @@ def summary(state: Progress | None) -> str:
     """Say what was made and what was reused; None: the study was finished before."""
     if state is None:
         return "all results were already in the store"
-    from oodometer.engine.plan.artefacts import UNITS
-
-    names = UNITS.values()
-    made = ", ".join(f"{n} {name}" for n, name in zip(state.made, names, strict=True))
-    there = ", ".join(f"{n} {name}" for n, name in zip(state.found, names, strict=True) if n)
+    made = ", ".join(f"{stage} {n}" for stage, n in zip(state.stages, state.made, strict=True))
+    there = ", ".join(
+        f"{stage} {n}" for stage, n in zip(state.stages, state.found, strict=True) if n
+    )
     words = f"made: {made}" + (f"; reused from the store: {there}" if there else "")
     return words + (f"; failed: {state.failed}" if state.failed else "")
 

@@ -318,7 +318,6 @@ def _print_plan(study: Study, address: str, workers: int | None, verbose: bool) 
         make_plan,
         read_data_of,
     )
-    from oodometer.engine.plan.artefacts import UNITS
     from oodometer.engine.stores import open_store
     from oodometer.protocols.common.words import count
 
@@ -330,7 +329,7 @@ def _print_plan(study: Study, address: str, workers: int | None, verbose: bool) 
         f"{count(len(plan.detectors), 'detector')}; store {address}"
     )
     for stage, (done, wanted) in count_done(plan, store).items():
-        say(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
+        say(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store")
     shown = plan.trainings if verbose else plan.trainings[:_RUNS_SHOWN]
     for run_plan in shown:
         say(f"  run {run_plan.label}")
@@ -364,7 +363,8 @@ def _expected(expected: Forecast, workers: int) -> str:
     return (
         f"estimated time: {_timed(expected.seconds(workers))} with {count(workers, 'worker')} "
         f"on idle cores (one core: training {training}, extraction {extraction}{searches}{left}; "
-        f"extrapolated from {count(expected.steps, 'timed step')}; probes and scoring come on top)"
+        f"extrapolated from {count(expected.steps, 'timed step')}; starting workers, probes and "
+        "scoring come on top)"
     )
 
 

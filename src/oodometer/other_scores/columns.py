@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError, unknown
-from oodometer.factors import TITLES, by_title, plain
-from oodometer.other_scores.pieces import ONE_RUN, Columns, Part, Piece, listed
+from oodometer.factors import TITLES, Factor, by_title, plain
+from oodometer.other_scores.pieces import Columns, Part, Piece, listed
 from oodometer.scores import Level
 
 Role = Literal["set", "is_ood", "is_id", "detector", "score", "run", "sample", "ignore"]
@@ -26,6 +26,7 @@ _WORDS: Mapping[Role, str] = {
     "sample": "sample sampleid sampleindex index idx image imageid filename file path",
     "ignore": "unnamed0",  # an index that pandas has written
 }
+_SEVERAL: tuple[Role, ...] = ("run", "ignore")  # roles that several columns may have
 _ROLES = {title: role for role, titles in _WORDS.items() for title in titles.split()}
 # What is not a score, and could be several other things.
 _UNCLEAR = (
@@ -58,7 +59,9 @@ def roles_of(columns: Columns, said: Roles) -> dict[str, Role]:
         known: Role | None = _ROLES.get(title)
         if known is None and (title in TITLES and TITLES[title].kind == "repeat"):
             known = "run"
-        if name not in roles and known is not None and (known not in taken or known == "run"):
+        if not title:  # an index, too
+            known = "ignore"
+        if name not in roles and known is not None and (known not in taken or known in _SEVERAL):
             roles[name] = known
     return roles
 
@@ -68,8 +71,12 @@ def has_sets(roles: Roles) -> bool:
     return not {"set", "is_ood", "is_id"}.isdisjoint(roles.values())
 
 
-def read_table(name: str, columns: Columns, roles: Roles) -> Part:
-    """Read one row per sample, a column per detector; or a row per detector and sample."""
+def read_table(name: str, columns: Columns, roles: Roles, detector: str, run: str) -> Part:
+    """Read one row per sample, a column per detector; or a row per detector and sample.
+
+    A column `score` that names no detector is of the `detector` that the file is called after;
+    rows without a run are of the `run` that was named with the file.
+    """
     columns = {title: _vector(name, title, values) for title, values in columns.items()}
     by_role: dict[Role, list[str]] = {role: [] for role in get_args(Role)}
     for title, role in roles.items():
@@ -79,9 +86,9 @@ def read_table(name: str, columns: Columns, roles: Roles) -> Part:
     if is_long:
         cells = _long_cells(name, columns, by_role)
     else:
-        cells = _wide_cells(name, columns, by_role, roles)
+        cells = _wide_cells(name, columns, by_role, roles, detector)
     sets, id = _sets(name, columns, by_role)
-    runs, labels = _runs(name, columns, by_role["run"])
+    runs, labels = _runs(name, columns, by_role["run"], run)
     samples = [str(s) for s in columns[by_role["sample"][0]]] if by_role["sample"] else []
     pieces = []
     for (detector, values, rows), run, dataset in product(cells, _names(labels), _names(sets)):
@@ -93,6 +100,7 @@ def read_table(name: str, columns: Columns, roles: Roles) -> Part:
     form = "one row per detector and sample" if is_long else "one column per detector"
     said = ", ".join(f"{role}: {listed(titles)}" for role, titles in by_role.items() if titles)
     factors = tuple(by_title(title, np.unique(columns[title])) for title in by_role["run"])
+    factors = factors or (Factor("run", "repeat"),) * bool(run)
     return Part(tuple(pieces), f"{form} ({said})", id, runs, factors)
 
 
@@ -102,7 +110,7 @@ _Cell = tuple[str, NDArray[np.float64], NDArray[np.bool_]]  # detector, scores, 
 def _require_one_each(name: str, columns: Columns, by_role: Mapping[Role, list[str]]) -> None:
     """Refuse two columns for one role, and columns of different lengths."""
     for role, titles in by_role.items():
-        if len(titles) > 1 and role not in ("run", "ignore"):
+        if len(titles) > 1 and role not in _SEVERAL:
             raise UserError(
                 f"'{name}' has {len(titles)} columns for the role '{role}', {listed(titles)}: add "
                 f'--columns "ignore={titles[-1]}".'
@@ -122,14 +130,16 @@ def _long_cells(name: str, columns: Columns, by_role: Mapping[Role, list[str]]) 
 
 
 def _wide_cells(
-    name: str, columns: Columns, by_role: Mapping[Role, list[str]], roles: Roles
+    name: str, columns: Columns, by_role: Mapping[Role, list[str]], roles: Roles, detector: str
 ) -> list[_Cell]:
     scored = [*by_role["score"], *(title for title in columns if title not in roles)]
     _require_scores(name, columns, scored)
-    return [
-        (title, _numbers(name, title, columns), np.ones(len(columns[title]), dtype=bool))
-        for title in scored
-    ]
+    of_file = scored == by_role["score"]
+    cells = []
+    for title in scored:
+        every = np.ones(len(columns[title]), dtype=bool)
+        cells.append((detector if of_file else title, _numbers(name, title, columns), every))
+    return cells
 
 
 def _vector(name: str, title: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -182,12 +192,12 @@ def _sets(
 
 
 def _runs(
-    name: str, columns: Columns, titles: list[str]
+    name: str, columns: Columns, titles: list[str], run: str
 ) -> tuple[dict[str, dict[str, Level]], NDArray[Any]]:
-    """The levels of every run, and the run of every row."""
+    """The levels of every run, and the run of every row, which is `run` if no column says it."""
     size = len(next(iter(columns.values())))
     if not titles:
-        return {ONE_RUN: {}}, np.full(size, ONE_RUN)
+        return {run: {"run": run} if run else {}}, np.full(size, run)
     levels = [_texts(name, title, columns) for title in titles]
     labels = np.array([", ".join(level) for level in zip(*levels, strict=True)])
     first = {label: place for place, label in reversed([*enumerate(labels)])}

@@ -77,7 +77,7 @@ def _read_scores(
             key = (source.name or detector, source.run or run)
             openood.setdefault(key, {})[source.path] = read
         elif has_sets(found):
-            parts.append(read_table(str(source.path), read, found))
+            parts.append(read_table(str(source.path), read, found, source.title, source.run))
         else:
             kept = {name: values for name, values in read.items() if name not in found}
             bare.append((source, kept or read))

@@ -116,7 +116,7 @@ def table_lines(table: Table, width: int, ascii_only: bool) -> Iterator[Text | R
 
 def _fitting(table: Table, width: int) -> tuple[list[_Column], list[str]]:
     """Return the columns that fit, and the names of what does not: intervals, then columns."""
-    rows = show_rows(table.rows)
+    rows = show_rows(table)
     numeric = numeric_columns(rows, len(table.columns))
 
     def column(index: int, interval: bool) -> _Column:

@@ -140,7 +140,7 @@ def _table(table: Table, protocol: str, ours: str) -> list[str]:
 
     Floats, since `longtable` is refused by classes with two columns.
     """
-    rows = show_rows(table.rows)
+    rows = show_rows(table)
     titles = [_title(table, column) for column in table.columns]
     cells = _marked(table, rows)
     numeric = numeric_columns(rows, len(titles))
@@ -218,13 +218,13 @@ def _marked(table: Table, rows: Sequence[Sequence[Shown]]) -> list[list[str]]:
 
 
 def _cell(cell: Shown) -> str:
-    """Write a cell; numbers with proper minus signs and powers of ten."""
+    """Write a cell; numbers with proper signs and powers of ten."""
     if cell.missing:
         return MISSING
     if not cell.numeric:
         return _escaped(cell.text)
     powers = _POWER.sub(lambda m: rf"{m[1]}$\times10^{{{int(m[2])}}}$", cell.full)
-    return re.sub(r"(?<![\d{])-(?=\d)", "$-$", powers)
+    return re.sub(r"(?<![\d{])-(?=\d)|<", lambda sign: f"${sign[0]}$", powers)
 
 
 def _escaped(text: str) -> str:

@@ -104,7 +104,7 @@ def _titled_table(table: Table) -> list[str]:
 
 
 def _table(table: Table) -> str:
-    rows = show_rows(table.rows)
+    rows = show_rows(table)
     numeric = numeric_columns(rows, len(table.columns))
     lines = [
         [_escaped(column) for column in table.columns],

@@ -194,7 +194,7 @@ def _column_sets(table: Table, names: Names) -> list[str]:
 def _table_view(
     table: Table, identifier: str, marks: list[dict[str, str]], sets: Sequence[str] = ()
 ) -> TableView:
-    rows = show_rows(table.rows)
+    rows = show_rows(table)
     numeric = numeric_columns(rows, len(table.columns))
     intervals = sum(any(row[index].interval for row in rows) for index in range(len(table.columns)))
     return TableView(

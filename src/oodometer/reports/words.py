@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from oodometer.clean_text import clean
-from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.finding import Series, Table, TableCell, Value, less_than_one, p_value_text
 from oodometer.metrics import Estimate
 
 MISSING = "missing"
-_MORE_DECIMALS = 3  # at most, to distinguish the ends of narrow intervals
+_MORE_DECIMALS = 3  # at most, to distinguish values that lie close to each other
+_LEAST_WIDTH = 2.0  # of an interval, in units of the last decimal, and
+_LEAST_RANGE = 10.0  # from the smallest to the largest value without an interval
+_SHARE_DECIMALS = 3  # of numbers up to 1
+_P_VALUES = re.compile(r"(adjusted )?p( \(.*\))?")  # the title of their column
 
 _BREAKS = re.compile(r"(?<=[\s(=_/,:;\-])")
 
@@ -58,22 +62,46 @@ def decimals(values: Iterable[float]) -> int:
     largest = max((abs(value) for value in known), default=0.0)
     if largest > 1 and all(value == int(value) for value in known):
         return 0
-    return 3 if largest <= 1 else 2 if largest < 10 else 1
+    return _SHARE_DECIMALS if largest <= 1 else 2 if largest < 10 else 1
+
+
+def decimals_of_intervals(values: Sequence[float], widths: Iterable[float]) -> int:
+    """Return the decimals at which most intervals, of these widths, are seen to have a width.
+
+    >>> decimals_of_intervals([0.95, 0.91], [0.03]), decimals_of_intervals([0.9995], [0.0008])
+    (3, 4)
+    """
+    places, known = decimals(values), [width for width in widths if 0 < width < math.inf]
+    for more in range(_MORE_DECIMALS):
+        seen = [width * 10.0 ** (places + more) >= _LEAST_WIDTH for width in known]
+        if 2 * sum(seen) >= len(seen):
+            return places + more
+    return places
 
 
 def rounded(value: float, places: int) -> str:
-    """Format a number with `places` decimals, or more if it would show as zero.
+    """Format a number with `places` decimals, or more if it would show as 0, or less than 1 as 1.
 
     >>> rounded(0.9125, 2), rounded(0.00042, 3), rounded(-0.00001, 3), rounded(3e9, 1)
     ('0.91', '0.0004', '-1.0e-05', '3.00e+09')
+    >>> rounded(0.99956, 3), rounded(0.99999, 3), rounded(1.0, 3)
+    ('0.9996', '0.9999', '1.000')
     """
     if abs(value) >= 1e7:
         return f"{value:.2e}"
+    value = _unsummed(value)
     text = f"{value:.{places}f}"
+    if places >= _SHARE_DECIMALS and abs(value) < 1 <= abs(float(text)):
+        return less_than_one(value, places + 1)
     if value != 0 and not text.strip("-0."):
         closer = f"{value:.{places + 1}f}"
         return closer if places and closer.strip("-0.") else f"{value:.1e}"
     return text if value != 0 else f"{0:.{places}f}"
+
+
+def _unsummed(value: float) -> float:
+    """Return a number without what summing loses: a mean is written alike however it was summed."""
+    return float(f"{value:.12g}")
 
 
 @dataclass(frozen=True)
@@ -92,25 +120,39 @@ class Shown:
         return f"{self.text} {self.interval}" if self.interval else self.text
 
 
-def show_rows(rows: Sequence[Sequence[TableCell]]) -> list[list[Shown]]:
+def show_rows(table: Table) -> list[list[Shown]]:
     """Format cells; all numbers of a column have the same number of decimals."""
-    columns = list(zip(*rows, strict=True))
-    places = [
-        # Counts stay integers, but a 1 among fractions gets decimals too.
-        _interval_decimals(column, decimals(_numbers(column))) if any(map(_fraction, column)) else 0
-        for column in columns
-    ]
-    return [[_show(cell, digits) for cell, digits in zip(row, places, strict=True)] for row in rows]
+    shown = []
+    for title, column in zip(table.columns, zip(*table.rows, strict=True), strict=False):
+        if _P_VALUES.fullmatch(title):
+            shown.append([_p_value(cell) for cell in column])
+        else:
+            places = _places(column)
+            shown.append([_show(cell, places) for cell in column])
+    return [list(row) for row in zip(*shown, strict=True)]
 
 
-def _interval_decimals(column: Sequence[TableCell], places: int) -> int:
-    """Return the decimals at which most intervals of a column have distinct ends."""
-    ends = [(c.low, c.high) for c in column if isinstance(c, Estimate) and c.low < c.high]
-    for more in range(_MORE_DECIMALS):
-        seen = [f"{low:.{places + more}f}" != f"{high:.{places + more}f}" for low, high in ends]
-        if 2 * sum(seen) >= len(seen):
-            return places + more
-    return places
+def _places(column: Sequence[TableCell]) -> int:
+    """Return how many decimals tell the numbers of a column apart, and the ends of intervals."""
+    if not any(map(_fraction, column)):
+        return 0  # counts stay integers, but a 1 among fractions gets decimals too
+    numbers = _numbers(column)
+    widths = [cell.high - cell.low for cell in column if isinstance(cell, Estimate)]
+    if widths or decimals(numbers) < _SHARE_DECIMALS:
+        return decimals_of_intervals(numbers, widths)
+    places, spread = decimals(numbers), max(numbers) - min(numbers)
+    return places + (0 < spread * 10.0**places < _LEAST_RANGE)
+
+
+def _p_value(cell: TableCell) -> Shown:
+    """Write a p-value as claims do.
+
+    >>> _p_value(0.0123).text, _p_value(3e-7).text, _p_value(1.0).text
+    ('0.012', '< 0.0001', '1')
+    """
+    if isinstance(cell, (int, float)):
+        return Shown(p_value_text(cell), numeric=True, sort=repr(cell))
+    return _show(cell, 0)
 
 
 def numeric_columns(rows: Sequence[Sequence[Shown]], count: int) -> list[bool]:
@@ -142,7 +184,7 @@ def _numbers(cells: Iterable[TableCell]) -> list[float]:
             found.extend(cell)
         elif isinstance(cell, (int, float)) and not isinstance(cell, bool):
             found.append(float(cell))
-    return [value for value in found if math.isfinite(value)]
+    return [_unsummed(value) for value in found if math.isfinite(value)]
 
 
 def _show(cell: TableCell, places: int) -> Shown:

@@ -113,7 +113,7 @@ def from_values(
         return _unknown(means, "One case has no spread to test against.", intervals)
     spread = shared_over_runs(table, bounds) if shared else own_over_cases(table)
     error = _by_signs(means, spread, cases, ROUNDING * float(np.abs(table).max()))
-    method = _words(spread, "case") if shared else OWN
+    method = _words(spread, cases - 1.0, "case") if shared else OWN
     error = error / math.sqrt(cases)
     return Pairwise(means, error, spread.df, method, intervals, spread.declared_df)
 
@@ -181,17 +181,21 @@ def _unknown(
     return Pairwise(means, unknown, np.ones_like(unknown), method, intervals)
 
 
-def _words(shared: Shared, case: str) -> str:
-    own = float(shared.df.min() - shared.prior)
+def _words(shared: Shared, own: float, case: str) -> str:
+    """Say how variances were found; `own` are their degrees of freedom without the prior's.
+
+    A detector that varies more than the others borrows fewer of the prior's.
+    """
     if shared.prior < 0.5:
         return (
             f"The variance of each difference over the {case}s is its own ({own:.0f} degrees of "
             "freedom): nothing can be learned from other detectors."
         )
+    lent = float(shared.prior)
+    up_to = "up to " if float(shared.df.min()) < own + lent - 0.05 else ""
     return (
         f"The variance of each difference over the {case}s is drawn towards what is usual among "
-        f"these detectors (empirical Bayes: {own:.0f} + {float(shared.prior):.1f} degrees of "
-        "freedom)."
+        f"these detectors (empirical Bayes: {own:.0f} + {up_to}{lent:.1f} degrees of freedom)."
     )
 
 
@@ -235,7 +239,7 @@ def from_summaries(
         means,
         deviation * np.sqrt(share),
         pooled.df,
-        _words(pooled, "run"),
+        _words(pooled, float(df.min()), "run"),
         lambda level: tuple(mean_interval(one, level, bounds) for one in known),
         pooled.declared_df,
     )
@@ -323,7 +327,7 @@ def _between_runs(values: Floats, sources: Sequence[Sources]) -> tuple[Shared, s
     whole = np.flatnonzero(cases == runs)
     if whole.size == len(values):
         drawn = shared_over_runs(values, (0.0, 1.0))
-        return drawn, _words(drawn, "training run")
+        return drawn, _words(drawn, runs - 1.0, "training run")
     variance = np.ones((len(values), len(values)))  # no AUROC varies more
     df = np.asarray(np.maximum(1.0, np.minimum(cases[:, None], cases[None, :]) - 1.0))
     declared = df.copy()
@@ -332,7 +336,10 @@ def _between_runs(values: Floats, sources: Sequence[Sources]) -> tuple[Shared, s
     if whole.size > 1:
         inner = np.ix_(whole, whole)
         drawn = shared_over_runs(values[whole], (0.0, 1.0))
-        method, largest = f"{_words(drawn, 'training run')}{ONCE}", float(drawn.variance.max())
+        method, largest = (
+            f"{_words(drawn, runs - 1.0, 'training run')}{ONCE}",
+            float(drawn.variance.max()),
+        )
         variance[inner], df[inner] = drawn.variance, drawn.df
         declared[inner] = drawn.declared_df
     own = [np.var(row[sorted(set(of))], ddof=1) if len(set(of)) > 1 else largest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 from math import isfinite
@@ -183,14 +184,19 @@ def interval_of(text: str) -> tuple[float, float] | None:
     return (_number(found[1]), _number(found[2])) if found else None
 
 
+_OF_ATTACK = re.compile(r"[^/]{0,8}\d+\s*/\s*25[56]")  # how far it changes pixels: ε = 8/255
+
+
 def holds_numbers(text: str) -> bool:
     """Whether a cell holds a number, or several with a slash between.
 
-    >>> [holds_numbers(text) for text in ("91.2", "95.2% / -", "9 +/- 1", "n/a", "MSP")]
-    [True, True, True, False, False]
+    >>> [holds_numbers(text) for text in ("91.2", "95.2% / -", "9 +/- 1", "n/a", "MSP", "8/255")]
+    [True, True, True, False, False, False]
     """
     if "/" not in text or read_cell(text) is not None:  # 91.2 +/- 0.3
         return read_cell(text) is not None
+    if _OF_ATTACK.fullmatch(text):
+        return False
     parts = text.split("/")
     numbers = [part for part in parts if read_cell(part.strip()) is not None]
     return bool(numbers) and all(p in numbers or is_gap(p) for p in parts)
@@ -214,6 +220,19 @@ def value_of(text: str) -> float:
     """Return the number of a cell, or NaN if it holds none."""
     cell = read_cell(text)
     return float("nan") if cell is None else cell.value
+
+
+def may_be_places(texts: Iterable[str]) -> bool:
+    """Whether numbers may be places in an order: each has enough others before it, or is a mean.
+
+    The rank of adapters, 8 or 16, has nobody before it.
+
+    >>> may_be_places(["2", "1", "2"]), may_be_places(["8", "16"]), may_be_places(["1.5", "2.5"])
+    (True, False, True)
+    """
+    places = sorted(cell.value for text in texts if (cell := read_cell(text)) is not None)
+    means = any(place % 1 for place in places)
+    return means or all(place - 1 <= bisect_left(places, place) for place in places)
 
 
 def _number(text: str) -> float:

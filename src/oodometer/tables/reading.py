@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import Factor, by_title, within_runs
-from oodometer.results import Results
+from oodometer.results import Results, label_of
 from oodometer.tables.cells import holds_numbers, is_gap, numeric_share
 from oodometer.tables.formats.files import LEFT_OUT, Table, texts
 from oodometer.tables.found import Found, beside
@@ -62,7 +62,8 @@ from oodometer.tables.main_metric import (
     note_sets_without,
     stated_main,
 )
-from oodometer.tables.vocabulary.measures import MEASURES, metric_named, metrics_in
+from oodometer.tables.vocabulary.measures import MEASURES, metric_named
+from oodometer.tables.vocabulary.mentioned import metric_stated, metrics_in_name
 from oodometer.tables.vocabulary.others import names_metrics
 from oodometer.tables.vocabulary.uncertainty import Uncertainty
 
@@ -152,7 +153,8 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     unnamed = roles.metric is None and not any(map(metric_named, roles.measured))
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
-        notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
+        told = f"the {source} says that the numbers are {label_of(default)}"
+        notes.append(f"{told}: {better} is better")
     require_evidence(frame, roles)
     settle_cutoffs(roles)
     require_clear_commas(frame, roles)
@@ -256,10 +258,11 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
 
 def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
-    for text, source in ((stem, NAME_OF_FILE), (about, _TEXT)):
-        named = metrics_in(text)
-        if len(named) == 1:
-            return named.pop(), source
+    of_name = metrics_in_name(stem)
+    if len(of_name) == 1:
+        return of_name.pop(), NAME_OF_FILE
+    if (metric := metric_stated(about)) is not None:
+        return metric, _TEXT
     return None, ""
 
 

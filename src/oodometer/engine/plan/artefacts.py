@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from oodometer.engine.plan.plan import RunPlan
     from oodometer.engine.plan.trainings import TrainingPlan
 
+# Progress is counted in artefacts wherever it is shown, by the stage that makes them: models;
+# outputs and probes; scores, searches and what these find.
 Stage = Literal["train", "extract", "score"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-# What is counted wherever progress is shown: artefacts. Outputs are those of a run on a data set,
-# probes among them; scores those of a detector on a data set in a run, searches among them.
-UNITS: Mapping[Stage, str] = {"train": "models", "extract": "outputs", "score": "scores"}
 Has = Callable[["Artefact"], bool]
 
 # What `About.name` is in the records of each kind, and the phrase that names the artefact.

@@ -71,7 +71,7 @@ def survey(store: Store) -> Survey:
 
 
 def as_data(found: Survey) -> dict[str, object]:
-    """The survey as plain data for other programs; counts are in `UNITS`."""
+    """The survey as plain data for other programs; stages are counted in artefacts."""
 
     def counts(stages: Mapping[Stage, tuple[int, int]]) -> dict[str, dict[str, int]]:
         return {stage: {"done": done, "wanted": all} for stage, (done, all) in stages.items()}

@@ -21,7 +21,7 @@ MOST_FAILURES = 20  # in one report; `Progress.failed` counts all
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is: artefacts done and wanted of each stage (`UNITS`), whoever made them."""
+    """How far a study is: artefacts done and wanted of each stage, whoever made them."""
 
     train: tuple[int, int] = (0, 0)
     extract: tuple[int, int] = (0, 0)

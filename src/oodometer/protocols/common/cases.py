@@ -59,6 +59,14 @@ class Cases:
         return self.cells.results
 
     @property
+    def kept_sets(self) -> tuple[str, ...]:
+        """The sets of data that are compared, where others are not; none if all are."""
+        frame = self.results.frame
+        pairs = [name for name in ("id", "ood") if name in frame.columns]
+        sets = self.cells.sets
+        return sets if len(sets) < len(frame[pairs].drop_duplicates()) else ()
+
+    @property
     def detectors(self) -> tuple[str, ...]:
         """The compared detectors, best mean first."""
         return self.cells.detectors

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from oodometer.finding import Verdict
+from oodometer.finding import Verdict, less_than_one, p_value_text
 from oodometer.scores import Missing, ScoreTable
 from oodometer.stats.comparison import Difference
 
@@ -14,20 +14,21 @@ LEVEL = 0.95  # of every interval
 SIGNIFICANT = 0.05  # adjusted p below which a difference is significant
 FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 in 2 exceptions
 DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
-LEAST_P = 0.0001  # smaller p-values are not written out: no test here is that exact
 _EXACT = 9  # decimals beyond which numbers differ by the rounding of their unit only
 _LEAST_END = 0.001  # of an interval in points: what is nearer to 0 is written as 0
+_LEAST_WIDTH = 2.0  # of an interval, in units of the last decimal
 SHOWN = 4  # cases that evidence spells out; the tables have them all
 
 
 def number(value: float) -> str:
     """Write a metric with three decimals; never 1.000 for what is less than 1.
 
-    >>> number(0.91234), number(0.99996), number(1.0)
-    ('0.912', '0.9999', '1.000')
+    >>> number(0.91234), number(0.99956), number(1.0)
+    ('0.912', '0.9996', '1.000')
     """
+    value = float(f"{value:.12g}")  # the same mean, summed otherwise, is written in the same way
     text = f"{value:.3f}"
-    return f"{int(value * 1e4) / 1e4:.4f}" if text == "1.000" and value < 1 else text
+    return less_than_one(value, 4) if text == "1.000" and value < 1 else text
 
 
 def between(low: float, high: float) -> str:
@@ -35,11 +36,16 @@ def between(low: float, high: float) -> str:
 
     >>> between(0.888, 0.956), between(0.89482, 0.89513), between(0.5, 0.5)
     ('0.888 to 0.956', '0.8948 to 0.8951', '0.500 to 0.500')
+    >>> between(0.99931, 0.99998)
+    '0.9993 to 0.9999'
     """
-    if number(low) != number(high) or low == high:
+    if high - low >= _LEAST_WIDTH * 1e-3 or low == high:
         return f"{number(low)} to {number(high)}"
-    places = next(p for p in range(4, 10) if f"{low:.{p}f}" != f"{high:.{p}f}" or p == 9)
-    return f"{low:.{places}f} to {high:.{places}f}"
+    places = next(p for p in range(4, 10) if high - low >= _LEAST_WIDTH * 10.0**-p or p == 9)
+    ends = (
+        less_than_one(end, places) if abs(end) < 1 else f"{end:.{places}f}" for end in (low, high)
+    )
+    return " to ".join(ends)
 
 
 def points_and_p(difference: Difference, *, adjusted: bool = True, are_shares: bool = True) -> str:
@@ -51,10 +57,13 @@ def points_and_p(difference: Difference, *, adjusted: bool = True, are_shares: b
     '+1.0 points, without an interval, adjusted p = 0.5'
     >>> points_and_p(Difference(0.012, -0.00012, 0.0241, 0.053))
     '+1.2 points [−0.01, +2.4], adjusted p = 0.053'
+    >>> points_and_p(Difference(0.0002, -0.0001, 0.00052, 0.22))
+    '+0.02 points [−0.01, +0.05], adjusted p = 0.22'
     """
+    places = _places(100 * (difference.high - difference.low))
     p_value = f"{'adjusted ' * adjusted}{p_equals(difference.p_value)}"
     value, low, high = (
-        write(100 * part) if are_shares else f"{part:+.3g}".replace("-", "−")
+        write(100 * part, places) if are_shares else f"{part:+.3g}".replace("-", "−")
         for write, part in zip((_signed, _end, _end), difference[:3], strict=True)
     )
     unit = " points" if are_shares else ""
@@ -69,7 +78,8 @@ def p_equals(p_value: float) -> str:
     >>> p_equals(0.0123), p_equals(1.0), p_equals(3e-7), p_equals(0.0)
     ('p = 0.012', 'p = 1', 'p < 0.0001', 'p < 0.0001')
     """
-    return f"p = {p_value:.2g}" if p_value >= LEAST_P else f"p < {LEAST_P:.4f}"
+    text = p_value_text(p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def points(share: float) -> str:
@@ -100,29 +110,45 @@ def times_and_p(ratio: Difference) -> str:
     """
     if not math.isfinite(ratio.high) or math.isnan(ratio.value):
         return "no interval"
-    # Beyond a thousand times, the smaller score is hardly more than a rounding error.
-    shown = (
-        f"{part:.1f}" if 0.95 <= part < 9.95 else f"{part:.2g}" if part < 99.5 else f"{part:.0f}"
-        for part in ratio[:3]
-    )
-    value, low, high = (
-        text if part < 1e3 else "over 1000" for part, text in zip(ratio[:3], shown, strict=True)
-    )
+    value, low, high = map(_times, ratio[:3])
     return f"{value} times as large [{low}, {high}], adjusted {p_equals(ratio.p_value)}"
 
 
-def _signed(value: float) -> str:
-    return _unsigned_zero(f"{round(value, _EXACT):+.1f}")
+def _times(ratio: float) -> str:
+    """Write a ratio; beyond a thousand, one of both is hardly more than a rounding error.
+
+    >>> _times(1.0), _times(0.25), _times(64.3), _times(2e4), _times(1.6e-7)
+    ('1.0', '0.25', '64', 'over 1000', 'under 0.001')
+    """
+    if ratio < 1e-3 or ratio >= 1e3:
+        return "under 0.001" if ratio < 1 else "over 1000"
+    if 0.95 <= ratio < 9.95:
+        return f"{ratio:.1f}"
+    return f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:.0f}"
 
 
-def _end(value: float) -> str:
+def _places(width: float) -> int:
+    """How many decimals show an interval of this width: one, more only for narrow ones."""
+    return 1 if not width else next((p for p in (1, 2) if width >= _LEAST_WIDTH * 10.0**-p), 3)
+
+
+def _signed(value: float, places: int) -> str:
+    return _unsigned_zero(f"{round(value, _EXACT):+.{places}f}")
+
+
+def _end(value: float, places: int) -> str:
     """The end of an interval: on which side of 0 it lies decides, and is seen."""
-    is_hidden = _LEAST_END <= abs(value) < 0.05
-    return f"{value:+.1g}".replace("-", "−") if is_hidden else _signed(value)
+    is_hidden = _LEAST_END <= abs(value) < 0.5 * 10.0**-places
+    return f"{value:+.1g}".replace("-", "−") if is_hidden else _signed(value, places)
 
 
 def _unsigned_zero(text: str) -> str:
-    return "0.0" if text == "-0.0" else text.replace("-", "−")
+    """A zero has no sign.
+
+    >>> _unsigned_zero("-0.0"), _unsigned_zero("+0.00"), _unsigned_zero("-1.0")
+    ('0.0', '0.00', '−1.0')
+    """
+    return text.lstrip("+-") if not text.strip("+-0.") else text.replace("-", "−")
 
 
 def several(noun: str) -> str:
@@ -165,9 +191,13 @@ def share_of(part: int, whole: int, singular: str, plural: str = "") -> str:
 
     >>> share_of(7, 9, "run"), share_of(0, 9, "run"), share_of(2, 2, "run"), share_of(0, 1, "run")
     ('7 of 9 runs', 'none of 9 runs', 'both runs', '0 of 1 run')
+    >>> share_of(0, 2, "run")
+    'neither run'
     """
     if whole == 1:
         return f"{part} of 1 {singular}"
+    if (part, whole) == (0, 2):
+        return f"neither {singular}"
     shares = {whole: f"all {whole:,}" if whole > 2 else "both", 0: f"none of {whole:,}"}
     return f"{shares.get(part, f'{part:,} of {whole:,}')} {plural or several(singular)}"
 

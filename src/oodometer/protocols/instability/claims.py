@@ -367,10 +367,19 @@ def _deviation(part: Spread, spread: Estimate | None) -> str:
         zero = "0.00 points" if part.is_share else "0"
         return f"{zero}, without an interval because all values are identical"
     value, low, high = (
-        f"{100 * end:.2f}" if part.is_share else f"{end:.3g}"
+        _hundredths(end) if part.is_share else f"{end:.3g}"
         for end in (spread.value, spread.low, spread.high)
     )
     return f"{value}{' points' * part.is_share} [{low}, {high}]"
+
+
+def _hundredths(share: float) -> str:
+    """Write a share in hundredths, never 0 for what is more.
+
+    >>> _hundredths(0.0164), _hundredths(0.00004)
+    ('1.64', '0.004')
+    """
+    return f"{100 * share:.2f}" if share >= 1e-3 else f"{100 * share:.2g}"
 
 
 def amount(part: Spread, value: float) -> str:

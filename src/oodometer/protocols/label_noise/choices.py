@@ -18,7 +18,7 @@ from oodometer.protocols.common.differences import (
     significant,
 )
 from oodometer.protocols.common.families import Asked, about_differences
-from oodometer.protocols.common.words import count
+from oodometer.protocols.common.words import count, share_of
 from oodometer.protocols.label_noise.cases import NoiseCases
 from oodometer.stats.comparison import Difference
 
@@ -116,7 +116,7 @@ def compared(pair: Paired, many: int, rng: np.random.Generator) -> Difference:
 def ask_choice(cases: NoiseCases, choice: Choice) -> list[Asked]:
     """Which of two levels is better where labels are noisy?"""
     if not choice.noisy:
-        none = f"none of {count(len(choice.same), 'detector')}"
+        none = share_of(0, len(choice.same), "detector")
         text = f"The choice between {choice.factor} {choice.one} and {choice.other} affects {none}."
         evidence = "their values are the same in every pair of training runs"
         claim = Claim(text, "undecided", evidence, leaves_open=_which(choice))

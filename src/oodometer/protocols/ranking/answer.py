@@ -37,7 +37,8 @@ def answer(
     `kept` says which part of a table is compared, if it is less than half.
     """
     if len(contest.detectors) == 1:
-        return f"{contest.leader} is the only detector here: there is nothing to choose from."
+        only = "here" if contest.subject.is_whole else "that can be compared"
+        return f"{contest.leader} is the only detector {only}: there is nothing to choose from."
     if contest.main is None:
         return (
             f"{_best(contest)} {contest.subject.metric}, but a single value of each detector "
@@ -113,11 +114,22 @@ def choice(standing: Standing, tried: str) -> str:
         return _nobody_stands_out(standing, tried)
     if len(tied) < SHOWN:
         return _one_of(standing, tried)
-    near = listing([*tied[: SHOWN - 1], f"{len(tied) - SHOWN + 1} more"])
-    return (
-        f"No clear winner: {leader} has the best mean, but {near} are not separable from it with "
-        f"{tried}."
-    )
+    rest = [name for name in tied if name not in standing.equal]
+    near = listing(rest if len(rest) < SHOWN else [*rest[: SHOWN - 1], _more(len(rest))])
+    them = "them" if len(standing.equal) > 1 else "it"
+    but = f", but {near} are not separable from {them} with {tried}" if rest else ""
+    return f"No clear winner: {_have(standing)} the best mean{but}."
+
+
+def _more(many: int) -> str:
+    return f"{many - SHOWN + 1} more"
+
+
+def _have(standing: Standing) -> str:
+    """Who has something, or shares it."""
+    if len(standing.equal) > 1:
+        return f"{few(standing.equal, 'detector')} share"
+    return f"{standing.leader} has"
 
 
 def _one_of(standing: Standing, tried: str) -> str:
@@ -147,9 +159,8 @@ def _one_of(standing: Standing, tried: str) -> str:
 
 def _nobody_stands_out(standing: Standing, tried: str) -> str:
     """Everybody may be the best: to recommend all of them would recommend nothing."""
-    leader, tied = standing.leader, standing.tied
+    leader, tied, equal = standing.leader, standing.tied, standing.equal
     whole = "" if standing.subject.is_whole else " that are compared"
-    equal = [name for name, own in standing.means.items() if own == standing.means[leader]]
     if len(equal) == len(standing.detectors):
         every = "Both" if len(equal) == 2 else f"All {len(equal)}"
         return f"{every} detectors{whole} have the same mean: there is nothing to choose by."
@@ -158,9 +169,11 @@ def _nobody_stands_out(standing: Standing, tried: str) -> str:
             f"{leader} and {tied[0]} are not separable with {tried}: {leader} has the better mean "
             "here."
         )
+    others = len(standing.detectors) - len(equal)
+    rest = {1: "the other", 2: "either of the 2 others"}.get(others, f"any of the {others} others")
     return (
-        f"No detector stands out: {leader} has the best mean, but is not separable from any of the "
-        f"{len(tied)} others{whole} with {tried}."
+        f"No detector stands out: {_have(standing)} the best mean, but "
+        f"{'are' if len(equal) > 1 else 'is'} not separable from {rest}{whole} with {tried}."
     )
 
 
@@ -179,12 +192,15 @@ def declared(ours: str, standing: Standing, *, names_scope: bool = False) -> lis
     parts += [f"{'significantly ' * (not ahead)}behind {behind}"] * bool(behind)
     parts += [f"not separable from {open_}"] * bool(open_)
     if len(standing.ours) == 1:
+        if open_:
+            return []  # the choice says that both are not separable
         (other,) = standing.ours
         return [f"{ours} is {parts[0].rsplit(' ', 1)[0]} {other}{scope}."]
     if open_ == len(standing.ours):
-        parts = [f"not separable from any of {open_} others"]
+        parts = [f"not separable from {'either of 2' if open_ == 2 else f'any of {open_}'} others"]
     elif len(parts) == 1:
-        parts = [f"{parts[0].rsplit(' ', 1)[0]} all {len(sure)} others"]
+        every = "both others" if len(sure) == 2 else f"all {len(sure)} others"
+        parts = [f"{parts[0].rsplit(' ', 1)[0]} {every}"]
     else:
         parts[-1] += f" of {len(standing.ours)} others"
     return [f"{ours} is {listing(parts)}{scope}."]

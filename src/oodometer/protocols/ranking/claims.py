@@ -63,21 +63,16 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
     if standing.behind:
         text = f"{_behind(standing)} {standing.scope}: {_named(standing.behind)}"
         gap = standing.gaps[standing.behind[0]]
-        nearest = f"the nearest of them, {standing.behind[0]}, is {_size(-gap.value, standing)} "
+        one = "" if len(standing.behind) == 1 else "the nearest of them, "
+        nearest = f"{one}{standing.behind[0]}{',' * bool(one)} is {_size(-gap.value, standing)} "
         nearest += f"behind, adjusted {p_equals(gap.p_value)}"
         claims.append(Claim(f"{text} (95% confidence).", "holds", nearest))
     return claims
 
 
-def _equal(standing: Standing) -> list[str]:
-    """All that have the mean of the leader."""
-    best = standing.means[standing.leader].value
-    return [name for name, own in standing.means.items() if own.value == best]
-
-
 def _mean(standing: Standing) -> str:
     """Who has the best mean, and what it is."""
-    equal, subject = _equal(standing), standing.subject
+    equal, subject = standing.equal, standing.subject
     verb = f"{_named(equal)} share" if len(equal) > 1 else f"{standing.leader} has"
     value = number(standing.means[standing.leader].value)
     return f"{verb} the {subject.extreme} mean {subject.metric}, {value}, {subject.over}"
@@ -93,7 +88,7 @@ def _decided(standing: Standing, is_main: bool) -> Claim:
 
 
 def _open(standing: Standing, is_main: bool) -> str:
-    equal, scope = _equal(standing), standing.scope
+    equal, scope = standing.equal, standing.scope
     if len(equal) > 1:
         return (
             f"{_mean(standing)}." if is_main else _sentence(f"{scope}, {_named(equal)} are equal.")
@@ -207,7 +202,7 @@ def _pairs(
     nearest = sorted(found, key=lambda name: -found[name].p_value)
     parts = [
         f"{subject.minus(ours, name)}: {subject.said(found[name])}"
-        + (f" ({needed[name]})" if needed and name in needed else "")
+        + (f" (would take {needed[name]})" if needed and name in needed else "")
         for name in nearest
     ]
     return spelled(parts)
@@ -238,6 +233,8 @@ def first_claims(contest: Contest) -> list[Claim]:
     is unstable.
     """
     if len(contest.detectors) == 1 or contest.main is None or contest.values.shape[1] < 2:
+        return []
+    if contest.is_all_equal:  # nobody is first
         return []
     firsts = contest.order == contest.order.min(axis=0)
     leads, cases = firsts[0], firsts.shape[1]

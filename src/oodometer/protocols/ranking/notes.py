@@ -143,8 +143,9 @@ def value_facts(field: Cases, ours: str) -> tuple[tuple[str, str], ...]:
         "metric": field.metric,
         "detectors": _of(len(field.detectors), len(field.detectors) + len(field.left_out)),
         **({"data sets": str(len(field.cells.ids))} if field.unit == "data set" else {}),
-        several(field.case if field.are_runs else "run"): str(len(field.training_runs)),
     }
+    if "spread" not in field.results.frame.columns:  # each mean is over runs of its own
+        facts[several(field.case if field.are_runs else "run")] = str(len(field.training_runs))
     outliers = {pair.ood for pair in field.cells.pairs} - {""}
     if outliers:
         facts["outlier sets"] = str(len(outliers))
@@ -230,11 +231,8 @@ def kept_part(field: Cases) -> list[str]:
     if kept >= ENOUGH * total:
         return []
     varied = listing([f"combinations of {field.set_word}", *table.factor_names])
-    sets, word = field.cells.sets, varied if table.factor_names else several(field.set_word)
-    pairs = [name for name in ("id", "ood") if name in cells]
-    are_some = len(sets) < len(table.frame[pairs].drop_duplicates())
-    is_told = table.factor_names and are_some and len(sets) <= SHOWN
-    where = f" (all on {listing(sets)})" if is_told else ""
+    sets, word = field.kept_sets, varied if table.factor_names else several(field.set_word)
+    where = f" (all on {listing(sets)})" if table.factor_names and 0 < len(sets) <= SHOWN else ""
     are = "is" if kept == 1 else "are"
     return [
         f"Only {kept} of {total} {word}{where} {are} compared: elsewhere, some detector lacks a "

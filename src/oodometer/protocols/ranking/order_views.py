@@ -9,7 +9,7 @@ from dataclasses import replace
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.views import rank_rows, span
-from oodometer.protocols.common.words import count
+from oodometer.protocols.common.words import SIGNIFICANT, count
 from oodometer.protocols.ranking.standing import Contest, Standing
 
 MOST_IN_DIAGRAM = 30  # more names would not fit beside one axis
@@ -22,19 +22,36 @@ def shown(mean: Estimate) -> Estimate | float:
     return mean if finite and mean.low < mean.high else mean.value
 
 
-def leaderboard_tables(contest: Contest) -> list[Table]:
-    """Who can be the best in each scope, and how far each is from the best of the others."""
+def leaderboard_tables(contest: Contest, needed: Mapping[str, str]) -> list[Table]:
+    """Who can be the best in each scope, and how far each is from the best of the others.
+
+    `needed` says how many runs would separate the detector that is declared from others.
+    """
     if len(contest.detectors) < 2:
         return []
     tables = []
     for number, standing in enumerate(contest.standings):
-        tables += [ours_table(contest.ours, standing, number)] if contest.ours else []
-        tables.append(leaderboard_table(standing, number))
+        own = needed if standing is contest.main else {}
+        tables += [ours_table(contest.ours, standing, number, own)] if contest.ours else []
+        tables.append(leaderboard_table(standing, number, _other_means(standing, contest)))
     return tables
 
 
-def leaderboard_table(standing: Standing, number: int = 0) -> Table:
-    """Who can be the best in one scope; `number` counts them."""
+def _other_means(standing: Standing, contest: Contest) -> str:
+    """Say why the means of this scope are not those of the main one, if they are not."""
+    main = contest.main
+    if main is None or all(
+        math.isclose(own.value, main.means[name].value) for name, own in standing.means.items()
+    ):
+        return ""
+    return (
+        f" These means are not those {main.scope}: only what every compared detector has in every "
+        "case counts."
+    )
+
+
+def leaderboard_table(standing: Standing, number: int = 0, remark: str = "") -> Table:
+    """Who can be the best in one scope; `number` counts them, a `remark` ends the note."""
     board = standing.board
     rows: list[tuple[TableCell, ...]] = [
         (
@@ -64,7 +81,7 @@ def leaderboard_table(standing: Standing, number: int = 0) -> Table:
         "one that starts at 0 that it is. P-values are the smaller of two: by all comparisons of "
         "the detector, and by the least certain lead of the first, which settles all at once. "
         "Plausible ranks and groups follow from the same comparisons: detectors without a common "
-        f"letter are separated. {board.method}",
+        f"letter are separated. {board.method}{remark}",
     )  # fmt: skip
 
 
@@ -155,13 +172,24 @@ def _single_values(contest: Contest) -> Series:
     )
 
 
-def ours_table(ours: str, standing: Standing, number: int = 0) -> Table:
-    """The detector that was declared in advance against every other one."""
-    rows = [(name, d.estimate, d.p_value) for name, d in standing.ours.items()]
+def ours_table(
+    ours: str, standing: Standing, number: int = 0, needed: Mapping[str, str] | None = None
+) -> Table:
+    """The detector that was declared in advance against every other one.
+
+    `needed` says how many runs would separate it from those that it is not separable from.
+    """
+    open_ = [name for name, d in standing.ours.items() if d.p_value >= SIGNIFICANT]
+    takes = {name: needed[name] for name in open_ if needed and name in needed}
+    rows: list[tuple[TableCell, ...]] = [
+        (name, d.estimate, d.p_value, *([takes.get(name, "–")] if takes else []))
+        for name, d in standing.ours.items()
+    ]
+    columns = ("detector", f"{ours} ahead by", "adjusted p")
     return Table(
         f"ours{f'-{number + 1}' if number else ''}",
         f"{ours} against the others {standing.scope}",
-        ("detector", f"{ours} ahead by", "adjusted p"),
+        (*columns, "separating them takes") if takes else columns,
         tuple(rows),
         f"Positive: {ours} is better. These {count(len(rows), 'comparison')} were declared in "
         "advance; intervals hold for all of them at once, and one excludes 0 exactly where the "

@@ -68,20 +68,28 @@ def _are_alike(field: Cases) -> bool:
     return field.are_runs and not field.are_conditions and is_free and has_spread
 
 
-def power_claims(field: Cases, found: Mapping[str, RunsNeeded]) -> list[Claim]:
-    """Tell how many runs would separate the best from others."""
+def power_claims(field: Cases, found: Mapping[str, RunsNeeded], word: str) -> list[Claim]:
+    """Tell how many runs, which are called by a `word`, would separate the best from others."""
     if not found:
         return []
     first, *others = found
     best = field.detectors[0]
-    now = f"{count(len(field.names), field.case)} so far"
+    now = f"{count(len(field.names), word)} so far"
     if found[first].runs is None and not found[first].spread:
-        text = f"No number of {several(field.case)} would separate {best} from {first}: they agree "
-        text += f"{field.preposition} every {field.case}."
+        equal = [name for name, own in found.items() if own.runs is None and not own.spread]
+        every = f"these {len(field.detectors)} detectors"
+        pair = every if len(equal) == len(field.detectors) - 1 > 1 else f"{best} from {first}"
+        text = f"No number of {several(word)} would separate {pair}: they agree "
+        text += f"{field.preposition} every {word}."
         return [Claim(text, "undecided", now)]
-    word = field.case
     parts = [f"Separating {best} from {first} would take {_said(found[first], word)} like these"]
-    parts += [f"from {name} {_said(found[name], word)}" for name in others if found[name].spread]
+    known = [name for name in others if found[name].spread]
+    shown, rest = known[: SHOWN - 1], known[SHOWN - 1 :]
+    parts += [f"from {name} {_said(found[name], word)}" for name in shown]
+    if rest:
+        ends = [_said(pick((found[n] for n in rest), key=_length), word) for pick in (min, max)]
+        many = rest[0] if len(rest) == 1 else count(len(rest), "more detector")
+        parts.append(f"from {many} {_from_to(*ends)}")
     evidence = f"{now}; for {100 * POWER:.0f}% power at the observed difference and spread"
     if found[first].low:
         evidence += f", 95% confidence interval for {first} {_range(found[first])}"
@@ -100,7 +108,7 @@ def _of_best(observed: _Observed, tied: Sequence[str]) -> dict[str, RunsNeeded]:
         many *= 1 + len(others)
     each = 1.0 - (1.0 - POWER) / len(tied)
     together = max((observed.needed(best, name, power=each) for name in tied), key=_length)
-    alone = {n: observed.needed(best, n, level=2 * LEVEL - 1, many=many) for n in tied[:SHOWN]}
+    alone = {n: observed.needed(best, n, level=2 * LEVEL - 1, many=many) for n in tied}
     return {
         name: together if _length(together) < _length(own) else own for name, own in alone.items()
     }
@@ -110,14 +118,14 @@ def _length(needed: RunsNeeded) -> float:
     return math.inf if needed.runs is None else needed.runs
 
 
-def runs_for_ours(field: Cases, ours: str) -> dict[str, str]:
-    """How many runs would separate a detector from each of the others."""
+def runs_for_ours(field: Cases, ours: str, word: str) -> dict[str, str]:
+    """How many runs, which are called by a `word`, would separate a detector from each other."""
     if not ours or not _are_alike(field):
         return {}
     observed, others = _Observed(field), [name for name in field.detectors if name != ours]
     found = {name: observed.needed(ours, name, many=len(others)) for name in others}
     return {
-        name: f"would take {_said(needed, field.case)}"
+        name: _said(needed, word)
         for name, needed in found.items()
         if needed.spread and observed.is_open(needed)
     }
@@ -141,6 +149,17 @@ def _said(needed: RunsNeeded, case: str) -> str:
     if needed.runs is None or needed.runs > _MOST:
         return f"more than {_MOST:,} {several(case)}"
     return f"about {float(f'{needed.runs:.2g}'):.0f} {several(case)}"
+
+
+def _from_to(least: str, most: str) -> str:
+    """Write a range of numbers of runs.
+
+    >>> _from_to("about 9 runs", "about 30 runs"), _from_to("about 9 runs", "about 9 runs")
+    ('about 9 to 30 runs', 'about 9 runs')
+    """
+    if least == most:
+        return least
+    return f"{least.rsplit(' ', 1)[0]} to {most.removeprefix('about ')}"
 
 
 def _range(needed: RunsNeeded) -> str:

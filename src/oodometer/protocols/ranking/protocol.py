@@ -52,7 +52,6 @@ from oodometer.protocols.ranking.standing import (
 from oodometer.protocols.ranking.unpaired import spread_claims
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
-from oodometer.stats.power import RunsNeeded
 from oodometer.stats.variance import VarianceShares
 
 
@@ -69,7 +68,8 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
     shares = shares_of(values, rng)
     tied, fewer = _tied(contest), with_fewer_cases(field.sources)  # more runs are no more of these
     needed = runs_for_best(values, () if {contest.leader, *tied} & {*fewer} else tied)
-    claims, tables = _explained(values, shares, needed, rng)
+    for_ours = runs_for_ours(values, contest.ours, contest.case)
+    claims, tables = _explained(values, shares, power_claims(values, needed, contest.case), rng)
     factors = score_factor_claims(field, contest.is_decided)
     many = len(field.training_runs) > 1
     return Finding(
@@ -80,7 +80,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
         + " agree?",
         claims=_folded(
             contest,
-            *order_claims(contest, runs_for_ours(values, contest.ours)),
+            *order_claims(contest, for_ours),
             *themed("missing", retraining_claim(contest)),
             *_set_claims(contest, on_sets, without),
             *themed("changes", [*factors.flips, *factors.others]),
@@ -88,7 +88,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
         ),
         tables=_present(
             score_views.auroc_table(field, contest),
-            *leaderboard_tables(contest),
+            *leaderboard_tables(contest, for_ours),
             rank_table(contest),
             set_table(contest, on_sets),
             score_views.metric_table(field, contest),
@@ -127,14 +127,15 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
     shares = shares_of(field, rng)
     factors = value_factor_claims(field, contest.is_decided)
     needed = runs_for_best(field, _tied(contest))
-    claims, tables = _explained(field, shares, needed, rng)
+    for_ours = runs_for_ours(field, contest.ours, contest.case)
+    claims, tables = _explained(field, shares, power_claims(field, needed, contest.case), rng)
     return Finding(
         protocol="ranking",
         title=f"Which detector has the best {field.metric}, and how certain is that?",
         question="Would other runs, or other sets, give the same order?",
         claims=_folded(
             contest,
-            *order_claims(contest, runs_for_ours(field, contest.ours)),
+            *order_claims(contest, for_ours),
             *_set_claims(contest, on_sets, without),
             *themed("changes", [*factors.flips, *factors.others]),
             *claims,
@@ -142,7 +143,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         ),
         tables=_present(
             value_views.mean_table(field, contest),
-            *leaderboard_tables(contest),
+            *leaderboard_tables(contest, for_ours),
             rank_table(contest),
             value_views.set_table(field),
             set_table(contest, on_sets),
@@ -216,10 +217,10 @@ def _set_claims(contest: Contest, on_sets: OnSets, without: Without) -> list[Cla
 def _explained(
     field: Cases,
     shares: Mapping[str, VarianceShares],
-    needed: Mapping[str, RunsNeeded],
+    missing: Sequence[Claim],
     rng: np.random.Generator,
 ) -> tuple[list[Claim], list[Table | None]]:
-    """What explains the variance over runs, and how many runs would decide what is open."""
+    """What explains the variance over runs, and what more would decide what is open."""
     ranges = {} if shares else ranges_of(field)
     claims = [
         *themed(
@@ -230,7 +231,7 @@ def _explained(
                 *range_claims(ranges, are_shares=has_shares(field.results)),
             ],
         ),
-        *themed("missing", power_claims(field, needed)),
+        *themed("missing", missing),
     ]
     tables = [
         value_views.share_table(field, shares),

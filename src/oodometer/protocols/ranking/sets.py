@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +47,7 @@ def on_each_set(contest: Contest) -> OnSets:
 
 def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     """On which sets is another detector ahead of the leader?"""
-    if not on_sets:
+    if not on_sets or contest.is_all_equal:
         return []
     leader, word, subject = contest.leader, contest.set_word, contest.subject
     ahead = farthest_ahead(on_sets, significant=False)
@@ -56,7 +56,8 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         every = [d for found in on_sets.values() for d in found.values()]
         sure = sum(d.p_value < SIGNIFICANT for d in every)
         text = f"No detector has a better mean {subject.metric} than {leader} on any {word}"
-        evidence = f"{sure} of {len(every)} differences are significant"
+        are = "is" if sure == 1 else "are"
+        evidence = f"{sure} of {len(every)} differences {are} significant"
         leaves_open = f"whether another detector is better on some {word} (here none is)"
         verdict: Verdict = "holds" if sure == len(every) else "undecided"
         text += "" if verdict == "holds" else ", but not every lead is significant"
@@ -288,22 +289,49 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
         return []
     if not contest.on_sets:
         return _below_chance(contest)
-    many, worse = len(contest.detectors), []
-    for name, pairwise in contest.on_sets.items():
-        strict = pairwise.intervals(1.0 - SIGNIFICANT / (many * len(contest.on_sets)))
-        below = [d for d, own in zip(contest.detectors, strict, strict=True) if own.high < CHANCE]
-        if below:
-            worse.append((name, below))
     claims = [_lost(lost, contest)] if lost else []
+    return [*claims, *_below_chance_on_sets(contest, lost)]
+
+
+def _below_chance_on_sets(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]:
+    """Which detectors are worse than chance on which set, and which have an AUROC below 0.5?
+
+    The last not where nobody is better than chance, which is told already.
+    """
+    many, sets = len(contest.detectors), len(contest.on_sets)
+    worse: dict[str, list[str]] = {}  # set -> detectors
+    below: dict[str, list[str]] = {}
+    shown: list[str] = []
+    for name, pairwise in contest.on_sets.items():
+        strict = pairwise.intervals(1.0 - SIGNIFICANT / (many * sets))
+        for detector, own in zip(contest.detectors, strict, strict=True):
+            if _is_below_chance(own):
+                worse.setdefault(name, []).append(detector)
+            elif own.value < CHANCE and name not in lost:
+                below.setdefault(name, []).append(detector)
+                shown.append(f"{detector} on {name} {number(own.value)}")
+    allowing = f"intervals that allow for {count(many, 'detector')} on "
+    allowing += count(sets, contest.set_word)
+    claims = []
     if worse:
-        parts = [f"{few(below, 'detector')} on {name}" for name, below in worse]
-        text = f"Worse than chance (AUROC below 0.5): {'; '.join(parts[:SHOWN])}"
-        more = len(parts) - SHOWN
-        text += f" and more on {count(more, 'more set')}" if more > 0 else ""
-        sets = count(len(contest.on_sets), contest.set_word)
-        evidence = f"intervals that allow for {count(many, 'detector')} on {sets} lie below 0.5"
-        claims.append(Claim(f"{text}.", "holds", evidence))
+        text = f"Worse than chance (AUROC below 0.5): {_by_set(worse)}."
+        claims.append(Claim(text, "holds", f"{allowing} lie below 0.5"))
+    if below:
+        text = f"Below an AUROC of 0.5, though not significantly: {_by_set(below)}."
+        claims.append(Claim(text, "undecided", f"{spelled(shown)}; {allowing} reach 0.5"))
     return claims
+
+
+def _is_below_chance(mean: Estimate) -> bool:
+    """Whether an interval lies below 0.5; two cases, which decide nothing, have none."""
+    return mean.low < mean.high < CHANCE
+
+
+def _by_set(found: Mapping[str, Sequence[str]]) -> str:
+    """Name detectors on each set."""
+    parts = [f"{few(own, 'detector')} on {name}" for name, own in found.items()]
+    more = len(parts) - SHOWN
+    return "; ".join(parts[:SHOWN]) + (f" and more on {count(more, 'more set')}" * (more > 0))
 
 
 def _below_chance(contest: Contest) -> list[Claim]:
@@ -315,7 +343,7 @@ def _below_chance(contest: Contest) -> list[Claim]:
         level, board = 1.0 - SIGNIFICANT / len(contest.detectors), contest.main.board
         strict = contest.main.pairwise.intervals(level)
         own = {name: strict[row] for name, row in zip(contest.detectors, board.order, strict=True)}
-        sure = {name: own[name] for name in below if own[name].high < CHANCE}
+        sure = {name: own[name] for name in below if _is_below_chance(own[name])}
     claims = []
     if sure and contest.main is not None:
         text = f"Worse than chance (AUROC below 0.5) {contest.main.scope}: "
@@ -333,7 +361,7 @@ def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
     """Nobody beats chance if all are worse: each must be, which allows for their number."""
     level = 1.0 - SIGNIFICANT / len(contest.on_sets)
     are_below = all(
-        own.high < CHANCE for name in lost for own in contest.on_sets[name].intervals(level)
+        _is_below_chance(own) for name in lost for own in contest.on_sets[name].intervals(level)
     )
     beats = "No detector beats" if are_below else "No detector is significantly better than"
     return Claim(

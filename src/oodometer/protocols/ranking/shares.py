@@ -14,11 +14,11 @@ from oodometer.protocols.common.words import (
     FEWEST,
     LEVEL,
     SHOWN,
-    count,
     hundredths,
     listing,
     number,
     several,
+    share_of,
     spelled,
 )
 from oodometer.stats.crossed import crossed_shares
@@ -180,7 +180,7 @@ def share_claims(
     parts: list[str] = []
     for factor, found in sorted(named.items(), key=lambda item: -len(item[1])):
         own = [name for name, _ in found]
-        told = listing(own) if len(own) <= SHOWN else count(len(own), "detector")
+        told = listing(own) if len(own) <= SHOWN else share_of(len(own), len(shares), "detector")
         least, most = (f"{pick(e.share for _, e in found):.0%}" for pick in (min, max))
         shown = least if least == most else f"{least} to {most}"
         parts.append(f"{factor} explains most of the variance of {told} ({shown})")

@@ -5,6 +5,7 @@ Scores and values are compared by the same claims: both are turned into a `Conte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,6 +61,17 @@ class Subject:
         """
         return f"{one} − {other}" if self.sign > 0 else f"{other} − {one}"
 
+    def possible(self, difference: Difference) -> Difference:
+        """Cut what an interval reaches beyond 1: shares cannot differ by more.
+
+        >>> Subject("AUROC", "").possible(Difference(0.9, 0.56, 1.22, 0.001))[:3]
+        (0.9, 0.56, 1.0)
+        """
+        if not self.are_shares or not math.isfinite(difference.high - difference.low):
+            return difference
+        low, high = max(-1.0, difference.low), min(1.0, difference.high)
+        return difference._replace(low=low, high=high)
+
     def said(self, difference: Difference) -> str:
         """Write a difference, higher is better, with its interval and its adjusted p-value."""
         return points_and_p(difference, are_shares=self.are_shares)
@@ -95,6 +107,12 @@ class Standing:
         return tuple(name for name, own in zip(self.detectors, chosen, strict=True) if own)
 
     @cached_property
+    def equal(self) -> list[str]:
+        """All that have the mean of the leader, which is among them."""
+        best = self.means[self.leader].value
+        return [name for name, own in self.means.items() if own.value == best]
+
+    @cached_property
     def means(self) -> dict[str, Estimate]:
         """Mean of every detector with the interval of this scope."""
         return {
@@ -105,12 +123,14 @@ class Standing:
     @cached_property
     def gaps(self) -> dict[str, Difference]:
         """Every detector less the best of the others, higher is better."""
-        return dict(zip(self.detectors, self.board.behind, strict=True))
+        possible = map(self.subject.possible, self.board.behind)
+        return dict(zip(self.detectors, possible, strict=True))
 
     @cached_property
     def ours(self) -> dict[str, Difference]:
         """The detector that was declared in advance less every other one, higher is better."""
         found = dict(zip(self.detectors, self.board.ours, strict=bool(self.board.ours)))
+        found = {name: self.subject.possible(own) for name, own in found.items()}
         return {n: d for n, d in found.items() if n != self.detectors[self.board.declared or 0]}
 
     def lead(self, name: str) -> Difference:
@@ -119,7 +139,7 @@ class Standing:
         The leader is the best if this is significant for each of the others (`leaderboard`).
         """
         first, other = (self.board.order[self.detectors.index(n)] for n in (self.leader, name))
-        return difference(self.pairwise, first, other, LEVEL)
+        return self.subject.possible(difference(self.pairwise, first, other, LEVEL))
 
 
 def turned(estimate: Estimate, sign: int) -> Estimate:
@@ -190,6 +210,11 @@ class Contest:
         return [name for name, own in zip(self.detectors, self.means, strict=True) if own == best]
 
     @property
+    def is_all_equal(self) -> bool:
+        """Whether all detectors have the same value in every case."""
+        return bool((self.values == self.values[0]).all())
+
+    @property
     def is_decided(self) -> bool:
         """Whether only the leader can be the best, in the main scope."""
         return self.main is not None and self.main.board.is_decided
@@ -221,8 +246,8 @@ class Contest:
         pairwise = pairwise._replace(declared_df=None)
         board = leaderboard(pairwise, level=level, declared=declared)
         return {
-            self.detectors[row]: Difference(
-                -d.value, -d.high, -d.low, min(1.0, families * d.p_value)
+            self.detectors[row]: self.subject.possible(
+                Difference(-d.value, -d.high, -d.low, min(1.0, families * d.p_value))
             )
             for row, d in zip(board.order, board.ours, strict=True)
             if row != declared

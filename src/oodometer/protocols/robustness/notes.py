@@ -106,7 +106,8 @@ def missing(metric: ScoredMetric) -> tuple[str, ...]:
                 where = f" ({metric.factor} {levels})" if levels else ""
                 lines.append(
                     f"{detector} on {pair_label(metric, pair)}: {sum(lacks.values())} of "
-                    f"{by_pair[pair]} values are missing{where}; not scored"
+                    f"{by_pair[pair]} values {'is' if sum(lacks.values()) == 1 else 'are'} "
+                    f"missing{where}; not scored"
                 )
     return tuple(lines)
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from oodometer.finding import Series
-from oodometer.reports.drawing.marks import Point, distinct, missing, named, remarks, value_ground
+from oodometer.reports.drawing.marks import (
+    Point,
+    distinct,
+    interval_widths,
+    missing,
+    named,
+    remarks,
+    value_ground,
+)
 from oodometer.reports.drawing.panels import Drawing, Panel, Placed, draw_panels
 from oodometer.reports.drawing.svg import element, title
-from oodometer.reports.words import decimals, number, one_line, rounded
+from oodometer.reports.words import decimals_of_intervals, number, one_line, rounded
 
 
 def draw_intervals(series: Series, width: float) -> Drawing:
@@ -27,7 +35,7 @@ def draw_intervals(series: Series, width: float) -> Drawing:
         for key in ("value", "low", "high")
         if number(point["value"]) is not None and (value := number(point[key])) is not None
     ]
-    places = decimals(numbers)
+    places = decimals_of_intervals(numbers, interval_widths(series.points))
 
     def marks(placed: Placed) -> str:
         group = placed.panel.title

@@ -8,6 +8,7 @@ from oodometer.reports.drawing.marks import (
     chance,
     distinct,
     group_letters,
+    interval_widths,
     letters_of,
     missing,
     named,
@@ -16,7 +17,7 @@ from oodometer.reports.drawing.marks import (
 from oodometer.reports.drawing.panels import Drawing, Ground, Panel, Placed, draw_panels
 from oodometer.reports.drawing.scales import value_span
 from oodometer.reports.drawing.svg import TICK_SIZE, element, text, title
-from oodometer.reports.words import decimals, number, one_line, rounded, text_width
+from oodometer.reports.words import decimals_of_intervals, number, one_line, rounded, text_width
 
 _BAR = 9.0  # at most, from one bar to the next
 _BARS = 0.2  # of the width, at most
@@ -32,7 +33,7 @@ def draw_leaderboard(series: Series, width: float) -> Drawing:
         for key in ("value", "low", "high")
         if (value := number(point[key])) is not None
     ]
-    places = decimals(numbers)
+    places = decimals_of_intervals(numbers, interval_widths(series.points))
     letters = group_letters(series.points)
     written = [_written(point, places) for point in series.points] if width >= _NUMBERS else []
     step = min(_BAR, _BARS * width / max(1, len(letters)))

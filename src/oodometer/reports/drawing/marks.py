@@ -10,7 +10,7 @@ from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.panels import Ground, Placed
 from oodometer.reports.drawing.scales import Span, value_span
 from oodometer.reports.drawing.svg import element, text, title
-from oodometer.reports.words import MISSING, one_line
+from oodometer.reports.words import MISSING, number, one_line
 
 Point = Mapping[str, Value]
 
@@ -103,3 +103,9 @@ def value_ground(series: Series, width: float, numbers: list[float]) -> Ground:
         chance(series, span),
         name_role=series.roles.get("label"),
     )
+
+
+def interval_widths(points: Iterable[Point]) -> list[float]:
+    """Return the widths of the intervals that points have."""
+    ends = [(number(point["low"]), number(point["high"])) for point in points]
+    return [high - low for low, high in ends if low is not None and high is not None]

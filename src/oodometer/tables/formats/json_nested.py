@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import TypeGuard
 
-from oodometer.factors import plain
+from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.formats.json_parts import are_lines, is_detail
+from oodometer.tables.vocabulary.data_names import is_corruption
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.titles import (
     DETECTOR_TITLES,
@@ -17,6 +18,7 @@ from oodometer.tables.vocabulary.titles import (
     REPEAT_TITLES,
     SET_TITLES,
     WEAK_SET_TITLES,
+    is_setting,
 )
 
 SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
@@ -33,6 +35,10 @@ _PER = re.compile(r"(?i)(?:\w+[\s_-])?(?:per|by)[\s_-]+(\w+)")  # by_seed: what 
 _NAMING = frozenset().union(
     DETECTOR_TITLES, MODEL_TITLES, OOD_TITLES, SET_TITLES, WEAK_SET_TITLES, REPEAT_TITLES
 )
+# Words beside what numbers are: severity_curve, results_by_epoch.
+_AROUND_NUMBERS = frozenset(
+    {"curve", "curves", "by", "per", "results", "levels", "level", "sweep", "values"}
+)  # fmt: skip
 Json = object  # whatever `json.loads` gives
 Line = dict[str, Json]
 
@@ -49,6 +55,21 @@ def title_of_names(around: str) -> str:
     return one if around.endswith("s") and plain(one) in _NAMING else ""
 
 
+def _title_of_numbers(around: str) -> str:
+    """Return what numbers inside an object are, if the name around them tells; else "".
+
+    >>> _title_of_numbers("severity_curve"), _title_of_numbers("fog"), _title_of_numbers("svhn")
+    ('severity', 'severity', '')
+    """
+    said = [word for word in words_of(around) if word not in _AROUND_NUMBERS]
+    known = len(said) == 1 and (said[0] in TITLES or is_setting(said[0]))
+    return said[0] if known else "severity" if is_corruption(around) else ""
+
+
+def _are_numbered(content: Line) -> bool:
+    return len(content) > 1 and all(map(str.isdigit, content))
+
+
 def nested_lines(content: Line, level: str = "") -> Iterator[Line]:
     """Return a line per innermost object; `level` is the title of the outermost names, if known."""
     for line in _nested(content, (), {}):
@@ -58,16 +79,24 @@ def nested_lines(content: Line, level: str = "") -> Iterator[Line]:
 def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]:
     """One line per innermost object, which holds the columns; the names outside it are labels.
 
+    A name around numbers may say what they are: {"severity": {"1": …, "2": …}}.
+
     Texts and seeds beside inner objects, such as the name of a model, are `told` of all lines
     inside.
     """
     content = _merged(_without_details(content))
+    title = _title_of_numbers(names[-1]) if names and _are_numbered(content) else ""
+    if title and not is_corruption(names[-1]):
+        names = names[:-1]
     inside = list(_inside(content))
     if inside:
         told = told | {name: value for name, value in content.items() if _is_told(name, value)}
         for name, value in inside:
-            yield from _nested(value, (*names, name) if name else names, told)
+            own = {title: name} if title else {}
+            yield from _nested(value, (*names, name) if name and not title else names, told | own)
         return
+    if title:
+        content = {f"{title}={number}": value for number, value in content.items()}
     labels = {f"column {number}": name for number, name in enumerate(names, start=1)} | told
     yield from ({**labels, **line} for line in _of_lists(content))
 

@@ -8,7 +8,8 @@ from oodometer.errors import UserError
 from oodometer.factors import by_title, words_of
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles, joined_column
-from oodometer.tables.vocabulary.measures import metrics_in, without_metric
+from oodometer.tables.vocabulary.measures import without_metric
+from oodometer.tables.vocabulary.mentioned import metrics_in
 from oodometer.tables.vocabulary.titles import INCIDENTAL, mentions_setting
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oodometer.factors import words_of
-from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
+from oodometer.factors import TITLES, plain, words_of
+from oodometer.tables.cells import is_gap, may_be_places, numeric_share, read_cell, value_of
 from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.others import names_judgement
 from oodometer.tables.vocabulary.statistics import is_average, is_statistic
-from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting
+from oodometer.tables.vocabulary.titles import QUANTITIES, is_setting, mentions_setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,10 @@ _LABELLED = re.compile(  # Acc@1 73.7, AUROC: 91.2%
     r"([^\W\d][\w@.\-]*)\s*[:=]?\s+(\d+(?:\.\d+)?\s?%?)(?=[\s,;/|]|$)[\s,;/|]*"
 )
 _BEHIND = re.compile(r"\s*\((\d+(?:\.\d+)?)\s?%?\)\s*$")  # 90.1 (91.2)
+_COUNTED = re.compile(r"(\d+)\s*/\s*(\d+)(?:\s*\(\s*[\d.]+\s*%\s*\))?")  # 1602/1740 (92.1%)
+_LARGEST_PERCENTAGE = 100
+_MONTHS, _FIRST_YEAR = 12, 1990  # of dates
+_UNCERTAIN = re.compile(r"([+\-−]?\d+\.(\d+))\((\d{1,3})\)")  # 2.62(26)
 _LONGEST = 200  # characters of a cell that is looked at
 _CROSSES = frozenset({"x", "X"})
 _FEWEST = 2  # labels in a cell, numbers beside crosses
@@ -36,6 +40,7 @@ _SAME_SIZE = 2.0  # at most, of the medians of columns with the same metric
 def with_plain_cells(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a table whose cells are numbers, as far as labels and brackets hid them."""
     frame = _without_crosses(_by_labels(_without_judgements(frame, notes), notes))
+    frame = _with_uncertainties(_with_rates(frame, notes), notes)
     return _with_carried_metric(_without_numbers_of_others(frame, notes), notes)
 
 
@@ -99,6 +104,69 @@ def _without_crosses(frame: pd.DataFrame) -> pd.DataFrame:
         if len(rest) >= _FEWEST and all(map(read_cell, rest)):
             frame = with_columns(frame, {title: ["" if t in _CROSSES else t for t in texts]})
     return frame
+
+
+def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Read how many of a total were right as a rate: 1602/1740."""
+    new: dict[str, list[str]] = {}
+    example = ""
+    for title in map(str, frame.columns):
+        texts = frame[title].tolist()
+        counts = [None if is_gap(text) else _COUNTED.fullmatch(text.strip()) for text in texts]
+        found = [count for count in counts if count]
+        if "/" in title or not found or len(found) < sum(not is_gap(text) for text in texts):
+            continue
+        if plain(title) in TITLES or mentions_setting(title) or "resolution" in words_of(title):
+            continue
+        right, total = ([int(count[group]) for count in found] for group in (1, 2))
+        if _are_counts(right, total):
+            rates = (f"{100 * int(c[1]) / int(c[2]):.6g}%" if c else "" for c in counts)
+            new[title] = list(rates)
+            example = example or f"{found[0][1]}/{found[0][2]} is {right[0] / total[0]:.3g}"
+    if not new:
+        return frame
+    notes.append(f"counts of a total are read as rates ({example}): {', '.join(new)}")
+    return with_columns(frame, new)
+
+
+def _are_counts(right: Sequence[int], total: Sequence[int]) -> bool:
+    """Whether pairs are counts: none above its total, which no percentage is or all lines share."""
+    whole = all(part <= of and of for part, of in zip(right, total, strict=True))
+    shared = len(set(total)) == 1 and len(total) >= _FEWEST_PAIRS
+    numbered = set(right) == set(range(1, max(total) + 1))  # 1/5, 2/5, …
+    months = max(right) <= _MONTHS and min(total) > _FIRST_YEAR  # 05/2024
+    counted = max(total) > _LARGEST_PERCENTAGE or shared
+    return whole and counted and not numbered and not months
+
+
+def _with_uncertainties(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Read digits in brackets right behind a number as those of its uncertainty: 2.62(26).
+
+    If in each column they may be places in an order, they are ranks.
+    """
+    cells = {title: frame[title].tolist() for title in map(str, frame.columns)}
+    matches = {
+        title: [None if is_gap(text) else _UNCERTAIN.fullmatch(text.strip()) for text in texts]
+        for title, texts in cells.items()
+    }
+    found = {
+        title: own
+        for title, own in matches.items()
+        if any(own) and sum(map(bool, own)) == sum(not is_gap(text) for text in cells[title])
+    }
+    digits = {title: [match[3] for match in own if match] for title, own in found.items()}
+    if all(map(may_be_places, digits.values())):
+        return frame
+    new = {
+        title: [f"{m[1]}±{int(m[3]) / 10 ** len(m[2]):g}" if m else "" for m in own]
+        for title, own in found.items()
+    }
+    match = next(m for own in found.values() for m in own if m)
+    notes.append(
+        "digits in brackets are read as the uncertainty of the last ones: "
+        f"{match[0]} is {next(text for own in new.values() for text in own if text)}"
+    )
+    return with_columns(frame, new)
 
 
 def _without_numbers_of_others(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

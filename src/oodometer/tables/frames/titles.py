@@ -37,6 +37,8 @@ _STATED = re.compile(r"(\D*[^\W\d]\s*=\s*)\d+(?:\.\d+)?")  # components = 20
 _SHORT_SEED = re.compile(r"(|.*[^\W_][\s_/.\-]+)s(\d+)")  # CIFAR-10 s42
 _RANKED = re.compile(r"(|.*[\s_/.\-])R\s?(@?)\s?(\d+)")
 _RANKS = frozenset({"1", "5", "10", "50", "100"})  # at which retrieval is measured
+_AT_OVERLAP = re.compile(r"AP[\s_@]*(?:0?\.)?(?:50?|75)(?!\d)")  # AP50, AP@0.75
+_MOMENTS = frozenset({"best", "last", "final"})  # of training, at which a network was stored
 _SEEDS_FROM = 10  # a number from which on it is hardly that of a split or a severity
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
 
@@ -85,7 +87,7 @@ def _bare_titles(titles: Iterable[str]) -> dict[str, str]:
         title: name if name and times[name] == 1 else bare[title] or title
         for title, name in short.items()
     }
-    new = _with_ranks(_with_seeds(_with_settings(new)))
+    new = _with_moments(_with_overlaps(_with_ranks(_with_seeds(_with_settings(new)))))
     return new if len(set(new.values())) == len(new) else {title: title for title in new}
 
 
@@ -137,6 +139,29 @@ def _with_ranks(titles: Mapping[str, str]) -> dict[str, str]:
         found = {old: match for old, match in found.items() if match[2]}
     said = {old: f"{m[1]}R@{m[3]}" if m[1] else f"Recall@{m[3]}" for old, m in found.items()}
     return {**titles, **said}
+
+
+def _with_overlaps(titles: Mapping[str, str]) -> dict[str, str]:
+    """Call AP beside AP50 what it is: the mean over overlaps of objects, not an area.
+
+    >>> list(_with_overlaps({"a": "AP", "b": "AP50"}).values())
+    ['mAP', 'AP50']
+    """
+    if not any(map(_AT_OVERLAP.fullmatch, titles.values())):
+        return dict(titles)
+    return {old: "mAP" if name == "AP" else name for old, name in titles.items()}
+
+
+def _with_moments(titles: Mapping[str, str]) -> dict[str, str]:
+    """Say of "best" and "last" beside each other that they are checkpoints of one training.
+
+    >>> list(_with_moments({"a": "Method", "b": "Best", "c": "Last"}).values())
+    ['Method', 'checkpoint=Best', 'checkpoint=Last']
+    """
+    found = {old: name for old, name in titles.items() if plain(name) in _MOMENTS}
+    if len(found) < 2:  # best alone is a statistic of the other columns
+        return dict(titles)
+    return {**titles, **{old: f"checkpoint={name}" for old, name in found.items()}}
 
 
 def _without_remark(title: str) -> str:

@@ -137,19 +137,30 @@ def _split_pairs(frame: pd.DataFrame, notes: list[str], ignored: Collection[str]
 
     columns = {title: frame[title].tolist() for title in map(str, frame.columns)}
     several = [title for title in columns if "/" in title and title not in ignored]
-    parts = {title: _by_metric(title, columns[title]) for title in several}
+    named = any(metric_named(c) is not None and numeric_share(columns[c]) > 0.5 for c in columns)
+    parts = {title: _by_metric(title, columns[title], named) for title in several}
     split = [title for title, found in parts.items() if found]
     if not split:
         return frame
-    notes.append(f"columns that hold several metrics were split: {', '.join(split)}")
+    notes.append(f"columns that hold several numbers were split: {', '.join(split)}")
+    single = [
+        row[0] for row in zip(*columns.values(), strict=True)
+        if any(read_cell(cell) is not None for title, cell in zip(columns, row, strict=True)
+               if title in split)
+    ]  # fmt: skip
+    if single:
+        notes.append(f"a number alone, where others are several, is not used: {', '.join(single)}")
     whole: dict[str, list[str]] = {}
     for title, texts in columns.items():
         whole |= parts.get(title) or {title: texts}
     return pd.DataFrame(whole, dtype=object)
 
 
-def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
-    """Return a column per metric that a title names, or none if its cells are not as many."""
+def _by_metric(title: str, texts: list[str], is_beside: bool) -> dict[str, list[str]]:
+    """Return a column per metric that a title names, or none if its cells are not as many.
+
+    If it `is_beside` a column of some metric, its numbers may be anything: Near / Far.
+    """
     found = next((m for m in _METRICS.finditer(title) if _are_metrics(m[1])), None)
     found = found or _SLASHES.search(title)
     names = [name.strip() for name in found[1].split("/")] if found else []
@@ -159,7 +170,8 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
         return {}
     names = _with_metric(names)
     words = [_metric_part(name) for name in names]
-    if None in map(metric_named, words):
+    pairs = is_beside and numeric_share(texts, pairs=True) > 0.5
+    if None in map(metric_named, words) and not pairs:
         return {}
     if len({name.split()[-1] for name in names}) == 1:  # Train/Test Accuracy
         return {name: [p[n] if len(p) == len(names) else "" for p in cells]

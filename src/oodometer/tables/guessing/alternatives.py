@@ -10,9 +10,9 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
-from oodometer.tables.cells import read_cell, value_of
+from oodometer.tables.cells import value_of
 from oodometer.tables.guessing.forms import STATES, is_form, listed
-from oodometer.tables.guessing.likeness import mostly, wide_names
+from oodometer.tables.guessing.likeness import is_mean_of, mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.guessing.stated import stated_direction
@@ -59,6 +59,7 @@ def require_detection(named: Mapping[str, tuple[str, str]], roles: Roles) -> Non
 def require_alike(frame: pd.DataFrame, roles: Roles) -> None:
     """Ask about titles that tell other tasks, ranks or conditions apart than data sets would."""
     _require_one_level(roles)
+    _require_lines_of_one_level(frame, roles)
     _require_one_cutoff(roles)
     _require_no_states(roles)
     _require_no_reference(frame, roles)
@@ -72,10 +73,7 @@ def _require_one_level(roles: Roles) -> None:
     """
     if roles.wide or roles.metric is not None:
         return
-    levels = {
-        c: {_SHORT.get(word, word) for word in words_of(what)} & _LEVELS
-        for c, (_, what) in roles.measured.items()
-    }
+    levels = {c: _levels_of(what) for c, (_, what) in roles.measured.items()}
     said = set().union(*levels.values())
     if said != _LEVELS or any(len(words) != 1 for words in levels.values()):
         return
@@ -86,6 +84,26 @@ def _require_one_level(roles: Roles) -> None:
         f"'{images[0]}' and '{pixels[0]}' are results of different tasks: if those of images "
         f"count, use {options[0]}; if those of pixels do, {options[1]}."
     )
+
+
+def _require_lines_of_one_level(frame: pd.DataFrame, roles: Roles) -> None:
+    """Refuse to compare lines of which some are about images and others about their pixels."""
+    column = roles.detector
+    if column is None or column in roles.chosen:
+        return
+    levels = {name: _levels_of(name) for name in map(str, frame[column].unique())}
+    first = {level: name for name, own in reversed(levels.items()) for level in own}
+    if first.keys() == _LEVELS and all(len(own) == 1 for own in levels.values()):
+        raise UserError(
+            f"'{first['image']}' and '{first['pixel']}' are results of different tasks, images and "
+            "pixels: give a table of one of them, or compare all lines nonetheless, with "
+            f"{roles.option(detector=column)}."
+        )
+
+
+def _levels_of(name: str) -> set[str]:
+    """Return whether a name says that results are of images or of their pixels."""
+    return {_SHORT.get(word, word) for word in words_of(name)} & _LEVELS
 
 
 def settle_digits(roles: Roles, about: str) -> None:
@@ -258,16 +276,6 @@ def _require_no_contest(frame: pd.DataFrame, roles: Roles) -> None:
         difference = np.array([value_of(text) for text in frame[left]])
         if np.allclose(np.abs(difference), np.abs(one - other), atol=_ROUNDED, rtol=0.01):
             raise which_column(frame, [column], roles)
-
-
-def is_mean_of(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
-    """Whether numbers are the means of those beside them, but for rounding."""
-    cells = [[read_cell(text) for text in frame[c]] for c in (column, *parts)]
-    lines = [line for line in zip(*cells, strict=True) if None not in line]
-    values = [[cell.value for cell in line if cell is not None] for line in lines]
-    rounding = 0.002 * max((abs(line[0]) for line in values), default=0.0)
-    off = [abs(own - sum(others) / len(others)) for own, *others in values]
-    return len(parts) > 1 and bool(off) and max(off) <= rounding
 
 
 def require_agreeing_arrows(roles: Roles) -> None:

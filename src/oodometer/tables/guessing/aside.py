@@ -28,6 +28,7 @@ _INTERVALS = "intervals of results"  # why a column is not used
 _OF_INTERVALS = frozenset({"ci", "cis", "interval", "intervals", "confint", "bounds"})  # in titles
 _SAMPLES = "number of samples"
 COSTS = "what it costs"
+_TESTS = frozenset({"p", "dm", "t", "z", "w", "u", "stat", "chi2"})  # before what they test
 _LOOKED_AT = 100  # lines whose names are taken apart
 _MADE_OF = 0.7  # of the letters of a name that other columns of its line must tell
 
@@ -46,7 +47,11 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
         elif holds_differences(frame, column, columns, asked=ALL in roles.chosen):
             roles.ignored[column] = DIFFERENCES
-        elif counts_outcomes(column, columns) or names_p_values(column):
+        elif (
+            counts_outcomes(column, columns)
+            or names_p_values(column)
+            or _is_of_test(frame, column, columns)
+        ):
             roles.ignored[column] = OTHER_STATISTIC
         elif plain(column) in VERDICTS and numeric_share(texts) == 0:
             roles.ignored[column] = "a verdict on the line"
@@ -62,11 +67,22 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             texts.tolist()
         ):
             roles.ignored[column] = "row numbers"
+        elif _names_columns(frame, column):
+            roles.ignored[column] = "names one of the columns"
         elif parts := _made_of(frame, column):
             roles.ignored[column] = f"made of {', '.join(parts[:-1])} and {parts[-1]}"
         else:
             kept.append(column)
     return kept
+
+
+def _is_of_test(frame: pd.DataFrame, column: str, columns: Sequence[str]) -> bool:
+    """Whether a column is p_X or the statistic of the same test, such as dm_X, beside X."""
+    test, _, what = column.partition("_")
+    if what not in columns or f"p_{what}" not in columns:
+        return False
+    p_values = [cell.value for text in frame[f"p_{what}"] if (cell := read_cell(text))]
+    return test.casefold() in _TESTS and all(0 <= value <= 1 for value in p_values)
 
 
 def _holds_costs(frame: pd.DataFrame, column: str) -> bool:
@@ -76,6 +92,13 @@ def _holds_costs(frame: pd.DataFrame, column: str) -> bool:
     names = [c for c in frame.columns if c != column and numeric_share(frame[c]) == 0]
     named = [c for c in names if not are_costs(frame[c].tolist())]
     return bool(named) and not frame.duplicated(named).any()
+
+
+def _names_columns(frame: pd.DataFrame, column: str) -> bool:
+    """Whether each line names one of the columns with numbers, such as that of its best."""
+    names = {text for text in frame[column].unique() if not is_gap(text)}
+    numbers = {str(c) for c in frame.columns if c in names and numeric_share(frame[c]) > 0.5}
+    return len(names) > 1 and names == numbers
 
 
 def _made_of(frame: pd.DataFrame, column: str) -> list[str]:
@@ -114,6 +137,14 @@ def _counts(texts: list[str]) -> bool:
         [str(n) for n in range(len(texts))],
         [str(n + 1) for n in range(len(texts))],
     )
+
+
+def same_counts(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the first of columns such as svhn_n_seeds, if all hold the same one number."""
+    ends = tuple(f"{c}{title}" for c in "_ " for title in ("n_seeds", "n_runs", "num_seeds"))
+    counts = [c for c in columns if c.casefold().endswith(ends)]
+    alike = len({text for c in counts for text in frame[c]}) == 1
+    return counts[:1] if alike else []
 
 
 def without_sample_counts(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:

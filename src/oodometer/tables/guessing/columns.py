@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain, words_of
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.aside import COSTS, set_aside, without_sample_counts
+from oodometer.tables.cells import is_gap, may_be_places, numeric_share, read_cell
+from oodometer.tables.guessing.aside import COSTS, same_counts, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, metric_of_lines, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import (
@@ -236,6 +236,7 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
     """Find the column that says over how many runs means are; lines of single runs have none."""
     if roles.runs is None and _states_spreads(frame, roles):
         counts = [c for c in (*columns, *roles.factors) if plain(c) in RUN_COUNT_TITLES]
+        counts = counts or same_counts(frame, columns)
         for column in sorted(counts, key=lambda c: plain(c) == "n"):  # n may be of samples
             if frame[column].str.fullmatch(r"\d+(\.0)?").all():
                 roles.runs = column
@@ -266,6 +267,7 @@ def _by_title(
         numeric = numeric_share(frame[column]) > 0.5
         beside = bool(roles.measured) and title in SUMMARIES - SPREADS
         named = beside and have_numbers(frame[column].unique())
+        named = named and (title != "rank" or may_be_places(frame[column]))
         named = named or _is_other_statistic(frame, column, numeric, titles)
         if named and not tells_lines_apart(frame, column):
             roles.ignored[column] = OTHER_STATISTIC

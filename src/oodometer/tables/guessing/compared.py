@@ -28,6 +28,7 @@ from oodometer.tables.guessing.questions import (
     which_column,
 )
 from oodometer.tables.guessing.rivals import (
+    METHODS,
     require_no_detectors,
     require_no_methods,
     require_no_rivals,
@@ -181,6 +182,8 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
         return untitled[0]
     if len(free) > 1 and untitled == free and (known := _known_models(frame, free)):
         return known
+    if len(free) > 1 and (method := _method_beside_settings(free)):
+        return method
     if len(free) > 1:
         raise which_column(frame, free, roles)
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
@@ -192,6 +195,17 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if unsure and not any(map(is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
+
+
+def _method_beside_settings(free: Sequence[str]) -> str | None:
+    """Return the only column called a method of something, where all others are settings.
+
+    >>> _method_beside_settings(["Noise Regime", "Estimation Method"])
+    'Estimation Method'
+    """
+    methods = [c for c in free if plain(c.split()[-1]) in METHODS]
+    others = [c for c in free if c not in methods]
+    return methods[0] if len(methods) == 1 and all(map(mentions_setting, others)) else None
 
 
 def _may_be_data(frame: pd.DataFrame, column: str) -> bool:

@@ -54,6 +54,7 @@ _ONLY_OOD = frozenset(
 )  # fmt: skip
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
 _OF_KINDS = frozenset({"category", "categories", "groups"})  # of data sets, and of methods
+_WITHIN_SETS = frozenset({"class", "classes", "subject", "patient"})  # parts of a data set
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 
 
@@ -148,6 +149,7 @@ def _about_data(
     untitled = [c for c in free if is_untitled(c) and not any(map(is_undisturbed, frame[c]))]
     untitled = [c for c in untitled if not what_is_chosen(frame[c].unique().tolist())]
     about = [column for column in free if is_wide and is_about_data(frame, column)]
+    about = [column for column in about if plain(column) not in _WITHIN_SETS]
     return next(iter([*named, *untitled, *about]), None)
 
 
@@ -166,7 +168,8 @@ def _require_one_set(
         raise UserError(
             f"Which column names the data sets: '{first}' ({frame[first].nunique()} names, "
             f"{roles.option(id=first)}) or '{second}' ({frame[second].nunique()} names, "
-            f"{roles.option(id=second)})?"
+            f"{roles.option(id=second)})? If neither does, use "
+            f"{roles.option(condition=f'{first}, condition={second}')}."
         )
 
 
@@ -265,7 +268,8 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
     if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or mostly(names, is_model):
         return True
     beside = {metric_named(column) for column in roles.ignored}
-    if len(beside & _OF_DECISIONS) > 1:  # AUROC of classifiers, beside their precision and recall
+    decisions = {*_OF_DECISIONS, "accuracy"} if beside & _OF_DECISIONS else _OF_DECISIONS
+    if len(beside & decisions) > 1:  # AUROC of classifiers, beside their precision and recall
         return True
     return not mostly(sets, is_set) and len(sets) >= _BENCHMARK
 

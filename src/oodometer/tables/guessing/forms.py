@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain, words_of
-from oodometer.tables.guessing.likeness import are_runs, factor_in
+from oodometer.tables.guessing.likeness import are_runs, factor_in, is_mean_of
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
@@ -41,6 +41,9 @@ _LETTERS = re.compile(r"[^\W\d_]+")  # words of titles such as val2017 and Inst-
 _OVERLAP = re.compile(  # from which on a box is found: AP50, AP .5:.95
     r"(?<![\d.])(?:0?\.)?(?:50?|75|95)(?:\s*[-:]\s*(?:0?\.)?95)?(?![\d.])"
 )
+_VARIANT = re.compile(
+    r"(?i)^\+|\+$|\b(?:original|vanilla|baseline|ours?|proposed|with|without)\b|\bw/"
+)
 _SHOWN = 3  # columns that a question names
 _FEWEST = 3  # metrics that make a table of metrics
 _FEW_FORMS = 3  # of one metric; more are hardly anything but data sets
@@ -67,6 +70,9 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     named = any(metric == main and what for metric, what in roles.measured.values())
     if not named or len(said) < 2 or are_runs(said) or factor_in(said):
         return
+    means = [c for c, why in roles.ignored.items() if why == MEAN_OF_OTHERS and c in frame.columns]
+    if main == UNNAMED and any(is_mean_of(frame, mean, [*forms]) for mean in means):
+        return  # the table itself averages them
     if not (main == "mAP" and _are_overlaps(said)) and not _may_be_forms(frame, said, roles):
         return
     if _may_be_compared(said, roles):
@@ -94,12 +100,23 @@ def _question(forms: Mapping[str, str], main: str, roles: Roles) -> str:
     means = [c for c, why in roles.ignored.items() if why == MEAN_OF_OTHERS]
     forms = {c: "" for c in means if metric_named(c) == main} | dict(forms)  # macro AUROC
     forms = dict(sorted(forms.items(), key=lambda form: not _TEST.search(form[0])))
+    sets = _role_of_sets(roles)
+    crossed = _are_crossed([what.split() for what in forms.values() if what])
+    parted = (  # on Cityline: ResNet, ViT; on Oakmill: ResNet, ViT
+        f"as data sets under conditions with {roles.option(**{f'{sets}+condition': ALL})}, "
+    )
     return (
         f"{listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
         f"decides, with {_options(forms, main, roles)}{' (or lower=)' * (main == UNNAMED)}, or "
-        f"average them, as data sets with {roles.option(**{_role_of_sets(roles): ALL})}, else "
-        f"with {roles.option(condition=ALL)}."
+        f"average them, {parted * crossed}as data sets with {roles.option(**{sets: ALL})}, else "
+        f"with {roles.option(condition=ALL)}{_or_compared(forms, roles)}."
     )
+
+
+def _or_compared(forms: Mapping[str, str], roles: Roles) -> str:
+    """Offer to compare titles if some name a method with and without something: Original, +CN."""
+    variants = any(_VARIANT.search(what) for what in forms.values())
+    return f"; if they name what is compared, {roles.option(detector=ALL)}" * variants
 
 
 def _may_be_compared(said: Sequence[str], roles: Roles) -> bool:

@@ -69,8 +69,14 @@ def _are_to_one_line(frame: pd.DataFrame, column: str, columns: Sequence[str]) -
 
 
 def _stands_beside(column: str, columns: Sequence[str]) -> bool:
-    """Whether a title is that of another column with a word for differences: MSP, MSP drop."""
+    """Whether a title is that of another column with a word for differences: MSP, MSP drop.
+
+    What is added with a plus is a part of a variant: ResNet+GAP, with a pooling called so.
+    """
     said = words_of_difference(column)
+    said -= {word for word in said if re.search(rf"(?i)\+\s*{word}(?!\w)", column)}
+    if not said:
+        return False
     rest = [w for w in re.split(r"[\W_]+", column) if w and plain(w) not in said]
     return bool(rest) and plain("".join(rest)) in {plain(c) for c in columns if c != column}
 

@@ -184,3 +184,13 @@ def tells_lines_apart(frame: pd.DataFrame, column: str) -> bool:
 def _is_set(title: str) -> bool:
     """Whether a title is that of a setting or of something that is numbered, such as a seed."""
     return mentions_setting(title) or plain(title) in TITLES
+
+
+def is_mean_of(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
+    """Whether numbers are the means of those beside them, but for rounding."""
+    cells = [[read_cell(text) for text in frame[c]] for c in (column, *parts)]
+    lines = [line for line in zip(*cells, strict=True) if None not in line]
+    values = [[cell.value for cell in line if cell is not None] for line in lines]
+    rounding = 0.002 * max((abs(line[0]) for line in values), default=0.0)
+    off = [abs(own - sum(others) / len(others)) for own, *others in values]
+    return len(parts) > 1 and bool(off) and max(off) <= rounding

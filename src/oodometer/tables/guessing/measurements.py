@@ -16,6 +16,7 @@ from oodometer.tables.guessing.likeness import (
     are_within,
     numbers_lines,
 )
+from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.names import is_compared, is_detector, is_whole_model
 from oodometer.tables.vocabulary.others import names_property_of_data
@@ -57,9 +58,15 @@ def measurements(frame: pd.DataFrame, cells: Cells, bounded: bool) -> list[str]:
 
 
 def _is_setting_by_size(column: str, found: Collection[str], cells: Cells) -> bool:
-    """Whether numbers that come again and again are far below all others: k1 and b of BM25."""
+    """Whether numbers that come again and again are far below all others: k1 and b of BM25.
+
+    Settings stand before results, or behind them, but not amid them.
+    """
     own = [cell.value for cell in cells[column]]
     if len(found) < _MANY or is_known(column) or _REPEATED * len({*own}) > len(own):
+        return False
+    titles = [c for c in cells if c in found]
+    if 1 < titles.index(column) < len(titles) - 1:
         return False
     others = [cells[c] for c in found if c != column]
     varied = [own for own in others if 2 * len({cell.value for cell in own}) > len(own)]
@@ -122,9 +129,12 @@ def may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded
         and not code
     )
     setting = (is_setting(column) and not on_split) or (mentions_setting(column) and not fine)
+    setting = setting and not (fine and is_data(column) and not are_levels(cells))  # noise
     is_name = code or is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
     counts = bool(_COUNT.match(column)) and not fine
-    named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column) or counts)
+    named = not is_name and (
+        bool(words & NO_RESULTS) or names_costs(column) or names_property_of_data(column) or counts
+    )
     other = known or gains or named or setting or numbers_lines(frame, column)
     return within and not other and not ("paired" in words or "wilcoxon" in words)
 

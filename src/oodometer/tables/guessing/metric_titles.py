@@ -19,6 +19,7 @@ from oodometer.tables.vocabulary.statistics import (
     SPREADS,
     is_average,
     is_qualifier,
+    without_words_for_splits,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def _without_classes(named: Mapping[str, str]) -> dict[str, str]:
 
 def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
     """Take top1 and top5 for errors where top5 is lower: no accuracy among five guesses can be."""
-    first = {without_metric(c): c for c, metric in named.items() if metric == "accuracy"}
+    metrics = {c: named.get(c, metric_named(c)) for c in map(str, frame.columns)}  # chosen, too
+    first = {without_metric(c): c for c, metric in metrics.items() if metric == "accuracy"}
     pairs = [
         (first[what], column)
         for column, metric in named.items()
@@ -109,7 +111,7 @@ def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str
         values = [[value_of(text) for text in frame[column]] for column in (one, five)]
         both = [(a, b) for a, b in zip(*values, strict=True) if a == a and b == b]
         if both and all(a >= b for a, b in both) and any(a > b for a, b in both):
-            errors |= {one: "error rate", five: "top-5 error"}
+            errors |= {c: m for c, m in ((one, "error rate"), (five, "top-5 error")) if c in named}
     return {c: _error_by_size(frame, c, metric) for c, metric in errors.items()}
 
 
@@ -121,12 +123,13 @@ def _error_by_size(frame: pd.DataFrame, column: str, metric: str) -> str:
 
 
 def without_rates(named: Mapping[str, str]) -> dict[str, str]:
-    """Take FPR beside F1 or recall for that at their threshold, not for FPR95."""
+    """Take FPR beside F1, recall or FPR95 for that at some threshold, not for FPR95."""
     bare = {c for c, m in named.items() if m in _RATES and "95" not in re.sub(r"\d+\s?%", "", c)}
     others = {metric for column, metric in named.items() if column not in bare}
     detection = bool(others - GENERAL - {""})  # accuracy beside AUROC is that of the classifier
     decided = others & (_AT_THRESHOLD - _OF_CLASSIFIERS if detection else _AT_THRESHOLD)
-    if not bare or not decided:
+    stated = {m for c, m in named.items() if m in _RATES and c not in bare}
+    if not bare or not (decided or stated):
         return dict(named)
     return {column: "" if column in bare else metric for column, metric in named.items()}
 
@@ -144,7 +147,7 @@ def statistic_of(
     short = _BRIER.sub(" ", column) if _BRIER.fullmatch(column) else _BESIDE.sub(" ", column)
     words = (without_metric(column) if named else short.replace("_", " ")).split()
     left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
-    what = " ".join(w for w in words if plain(w) not in left_out)
+    what = without_words_for_splits(" ".join(w for w in words if plain(w) not in left_out))
     said = {plain(word) for word in words}
     if said & SPREADS:
         return "spread", what

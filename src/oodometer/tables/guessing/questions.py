@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
+from oodometer.factors import plain
 from oodometer.tables.guessing.likeness import are_data, wide_names
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles, option
-from oodometer.tables.vocabulary.measures import base_metric, main_first
+from oodometer.tables.vocabulary.measures import base_metric, main_first, without_metric
+from oodometer.tables.vocabulary.names import is_compared
 from oodometer.tables.vocabulary.statistics import is_average
+from oodometer.tables.vocabulary.titles import DETECTOR_TITLES, MODEL_TITLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_NAMING = DETECTOR_TITLES.union(MODEL_TITLES)  # plain titles of what is compared
 _SHOWN = 3  # readings that a question names
 _LONGEST = 24  # letters of a name in a question
 
@@ -26,13 +30,31 @@ def which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> User
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
         counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
         shown.append(ALL)
+    if len(shown) == 2 and _are_joint_names(frame, shown):
+        shown.append("+".join(shown))
     options = " or ".join(roles.option(detector=c, **unnamed_option(roles)) for c in shown)
-    neither = all(str(column).startswith("column ") for column in free)  # nothing says so
+    untitled = all(str(column).startswith("column ") for column in free)  # nothing says so
+    neither = untitled or not any(
+        plain(c) in _NAMING or any(map(is_compared, frame[c])) for c in free
+    )
     none = "; if none does, there is nothing to compare" * neither
     return UserError(
         f"Which column names the detectors or models: {counts}? Use {options}{or_lower(roles)}"
         f"{none}."
     )
+
+
+def _are_joint_names(frame: pd.DataFrame, columns: Sequence[str]) -> bool:
+    """Whether two columns name each line together, and few of their pairs have one.
+
+    Then the levels of neither share those of the other, and combinations may be compared.
+    """
+    if ALL in columns or any(frame[c].is_unique for c in columns):
+        return False
+    if frame.duplicated(list(columns)).any():
+        return False
+    first, second = (frame[c].nunique() for c in columns)
+    return 2 * len(frame) <= first * second
 
 
 def _described(names: pd.Series[str]) -> str:
@@ -130,9 +152,16 @@ def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) ->
             f"'{shown}', '{bare[0]}'{', …' * (len(bare) + len(titled) > 2)} are different "
             f"metrics, as their arrows say: say which decides, with {' or '.join(options)}."
         )
-    same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
     own = [roles.option(**{better: bare[0]}) for better in ("higher", "lower")]
+    if len({roles.measured[c][0] for c in titled}) > 1 and not any(map(without_metric, titled)):
+        more = ", …" * (len(bare) > 1)  # columns are of one metric each: these are none of them
+        return UserError(
+            f"'{bare[0]}'{more} beside '{shown}' {'names' if not more else 'name'} no known "
+            f"metric: leave out what does not decide, with {other}, or say which decides, with "
+            f"{own[0]} or {own[1]}."
+        )
+    same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     return UserError(
         f"'{shown}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
         f"too, use {same}; if they are something else, {other}, or {own[0]} or {own[1]} if "
@@ -150,12 +179,12 @@ def _better(column: str) -> str:
     return "lower" if "↓" in column else "higher"
 
 
-def mean_of_one(mean: str, other: str) -> UserError:
+def mean_of_one(mean: str, other: str, role: str = "higher") -> UserError:
     """Ask which of two columns decides if one is called average: no mean is of one column."""
-    options = " or ".join(option(higher=column) for column in (mean, other))
+    options = " or ".join(option(**{role: column}) for column in (mean, other))
+    lower = " (lower= if lower is better)" * (role == "higher")
     return UserError(
-        f"'{mean}' cannot be the mean of '{other}' alone: say which decides, with {options} "
-        "(lower= if lower is better)."
+        f"'{mean}' cannot be the mean of '{other}' alone: say which decides, with {options}{lower}."
     )
 
 

@@ -17,7 +17,7 @@ from oodometer.tables.guessing.likeness import are_decimals, are_runs
 from oodometer.tables.guessing.roles import ALL, IGNORED, OTHER_STATISTIC, UNNAMED, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.costs import names_costs
-from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, metric_named
+from oodometer.tables.vocabulary.measures import GENERAL, MEASURES, main_first, metric_named
 from oodometer.tables.vocabulary.others import (
     METRIC_TITLES,
     are_remarks,
@@ -28,6 +28,8 @@ from oodometer.tables.vocabulary.others import (
 )
 from oodometer.tables.vocabulary.statistics import is_statistic
 from oodometer.tables.vocabulary.titles import (
+    DETECTOR_TITLES,
+    MODEL_TITLES,
     OOD_TITLES,
     REPEAT_TITLES,
     is_setting,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 3  # readings that a question names
+_SEVERAL_METRICS = 3  # that make a table of metrics
 _COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of what was tested
 _NUMBERS_OF = frozenset({"num", "number", "nb", "count"})  # words of titles
 _TYPED = 4  # digits of a number that somebody has set
@@ -48,8 +51,10 @@ _MOST_SHARED = 0.75  # of the names of rows and columns, from which on they make
 _FEWEST_ROWS = 3  # of a matrix
 _VALUES = frozenset({"value", "values", "result", "results", "score"})  # plain titles
 _AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
-# 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
-_SEVERAL = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?")
+# 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%); not 8/255, the size of an attack
+_SEVERAL = re.compile(
+    r"(?!\d+\s*/\s*25[56]$)[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?"
+)
 
 
 class NothingComparedError(UserError):
@@ -121,7 +126,10 @@ def require_results(roles: Roles, frame: pd.DataFrame) -> None:
     used = {*roles.measured, *roles.ignored, *roles.spreads.values()}
     for column in [c for c in frame.columns if c not in used and metric_named(c)]:
         pairs = [text for text in frame[column] if _SEVERAL.fullmatch(text)]
-        if 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
+        decides = main_first([metric for metric, _ in roles.measured.values()])[0] == "auroc"
+        if decides and 2 * len(pairs) > len(frame):
+            roles.ignored[column] = "several numbers in each cell"
+        elif 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
             raise UserError(
                 f"Cells of column '{column}', such as '{pairs[0]}', hold {_count(pairs[0])} "
                 "numbers: give each a column of its own, or leave it out with "
@@ -160,6 +168,11 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
             "No column names what is compared, such as detectors or models: add one, or say which "
             "it is with --columns detector=COLUMN."
         )
+    if (only := _only_one(roles, frame)) is not None:
+        names = [c for c in free if plain(c) not in REPEAT_TITLES][:_SHOWN]
+        options = " or ".join(roles.option(detector=name) for name in names)
+        unless = f", unless another column names what is, with {options}" if names else ""
+        return f"'{only}' says {frame[only].iloc[0]} on every line: nothing is compared{unless}."
     data = [c for c in (roles.ood, roles.id) if c in free]
     of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
     free.sort(key=lambda column: column in data)
@@ -173,9 +186,20 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     )
 
 
+def _only_one(roles: Roles, frame: pd.DataFrame) -> str | None:
+    """Return the column that names one model, the same on all lines, if there is such a one."""
+    named = {*DETECTOR_TITLES, *MODEL_TITLES} - {"name", "score", "confidence"}
+    titled = [c for c in frame.columns if plain(c) in named and c not in roles.measured]
+    return next((c for c in titled if len(frame) > 1 and len(frame[c].unique()) == 1), None)
+
+
 def _like_results(roles: Roles, frame: pd.DataFrame) -> list[str]:
-    """Return columns whose titles name no metric, with numbers of the size of those that do."""
-    if any(metric not in MEASURES for metric, _ in roles.measured.values()):
+    """Return columns whose titles name no metric, with numbers of the size of those that do.
+
+    Beside several metrics, they are further ones.
+    """
+    metrics = {metric for metric, _ in roles.measured.values()}
+    if len(metrics) >= _SEVERAL_METRICS or any(metric not in MEASURES for metric in metrics):
         return []
     known = [value_of(text) for column in roles.measured for text in frame[column]]
     low, high = np.nanmin(known), np.nanmax(known)
@@ -228,6 +252,9 @@ def _candidates(roles: Roles, frame: pd.DataFrame) -> list[str]:
     words = [c for c in free if numeric_share(frame[c]) <= 0.5 and not _are_hashes(frame[c])]
     words = [c for c in words if not are_remarks(frame[c].unique())]
     settings = [c for c in free if c not in words and _may_be_set(frame[c], c)]
+    metrics = {metric for metric, _ in roles.measured.values()}
+    if not words and len(metrics) >= _SEVERAL_METRICS:  # numbers beside them are further ones
+        free = [c for c in free if not are_decimals(frame[c])]
     return [*words, *settings] or [c for c in free if _may_be_compared(frame, c)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain
+from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain, words_of
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.likeness import is_about_data, mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
@@ -22,7 +22,7 @@ from oodometer.tables.vocabulary.titles import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_METHODS = frozenset(  # Calibration Method
+METHODS = frozenset(  # Calibration Method
     {"method", "methods", "detector", "detectors", "calibrator", "calibrators", "calibration",
      "imputer", "aggregator"}
 )  # fmt: skip
@@ -35,8 +35,12 @@ def require_no_methods(
     frame: pd.DataFrame, free: Sequence[str], named: str | None, roles: Roles
 ) -> None:
     """Ask what is compared, where one column names models and another methods."""
-    methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
-    if named is not None and methods:
+    if named is None:
+        return
+    methods = [c for c in free if c != named and plain(c.split()[-1]) in METHODS]
+    short = [c for c in free if c != named and [*words_of(c)][-1:] == ["method"]]  # cp_method
+    methods += [c for c in short if c not in methods and _are_crossed(frame, named, c)]
+    if methods:
         raise which_column(frame, [named, *methods], roles)
 
 

@@ -32,6 +32,7 @@ COLUMNS = "\0columns"  # instead of a column: the titles of those with results
 UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
+_DECIMAL = r"-?(?:\d*\.\d+(?:[eE]-?\d+)?|\d+[eE]-\d+)"  # 0.91, 5e-05
 _PARTS = re.compile(r",(?=\s*[\w/@.+-]+\s*=)|,\s*$")  # titles may hold commas
 _PAIRS = re.compile(r"[\w@.-]+(?:/[\w@.-]+)+\s*=\s*\*")  # MSE/MAE=*, ROC-AUC/FPR@95=*
 
@@ -56,6 +57,7 @@ class Roles:
     are_titles: bool = False  # titles of wide columns name what is compared
     wide: str = ""  # what titles of wide columns name, as the user says
     own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows
+    is_supposed: bool = False  # nothing names a metric: numbers are read as AUROC
     said: str = ""  # the roles that the user says, as given
 
     @property
@@ -173,7 +175,7 @@ def _others(pattern: str, frame: pd.DataFrame) -> list[str]:
     if not kept:
         raise unknown("column", pattern, titles)
     left = [title for title in titles if title not in kept]
-    return [t for t in left if "@" in t or frame[t].str.fullmatch(r"-?\d*\.\d+").any()]
+    return [t for t in left if "@" in t or frame[t].str.fullmatch(_DECIMAL).any()]
 
 
 def parted_pairs(text: str) -> tuple[str, str]:

@@ -12,11 +12,12 @@ import numpy as np
 
 from oodometer.factors import plain, words_of
 from oodometer.tables.cells import numeric_share, value_of
-from oodometer.tables.guessing.alternatives import is_mean_of, require_detection
+from oodometer.tables.guessing.alternatives import require_detection
 from oodometer.tables.guessing.gains import beside_statistic, is_one_of
-from oodometer.tables.guessing.likeness import are_runs, mostly
+from oodometer.tables.guessing.likeness import are_runs, is_mean_of, mostly
 from oodometer.tables.guessing.metric_titles import named_metrics, statistic_of
-from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
+from oodometer.tables.guessing.questions import mean_of_one
+from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles, role_of
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import (
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
 
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of other numbers"
+REPORTED = "as others report it"
+_PAPER = frozenset({"paper", "papers", "reported", "published"})
+_OWN = frozenset(
+    {"our", "ours", "own", "run", "reproduced", "reproduction", "repro", "measured",
+     "implementation", "this", "repo"}
+)  # fmt: skip
 _MOST_PARTS = 10  # columns of which some may have a mean
 _MOST_ROWS = 1000  # that tell whether a column is a mean of others
 _SEVERAL = 3  # results of one metric, beside which a mean is over some of them
@@ -62,6 +69,7 @@ def titled_results(
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     found = _by_statistic(frame, named, roles, general)
     kinds = {statistic: _with_cutoffs(columns, roles) for statistic, columns in found.items()}
+    _leave_out_reported(kinds, roles)
     require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _choose_bests(roles, kinds["best"])
@@ -106,6 +114,21 @@ def _by_statistic(
         else:
             kinds[statistic][column] = (metric, what)
     return kinds
+
+
+def _leave_out_reported(kinds: Mapping[str, _Named], roles: Roles) -> None:
+    """Leave out what a paper reports beside own numbers of the same metric: AUROC (paper)."""
+    reported = {
+        c for found in kinds.values() for c, (_, what) in found.items() if words_of(what) & _PAPER
+    }
+    own = {m for found in kinds.values() for c, (m, _) in found.items() if c not in reported}
+    for found in kinds.values():
+        for column in [c for c, (metric, _) in found.items() if c in reported and metric in own]:
+            roles.ignored[column] = REPORTED
+            del found[column]
+        if reported:
+            bare = {c: m for c, (m, what) in found.items() if what and words_of(what) <= _OWN}
+            found |= {c: (m, "") for c, m in bare.items()}
 
 
 def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:
@@ -186,6 +209,7 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
     for metric, what in roles.measured.values():  # before means are added
         said.setdefault(metric, []).append(what)
     for column, (metric, what) in means.items():
+        _require_several(column, metric, what, roles)
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
         beside = {plain(other) for name, other in roles.measured.values() if name == metric}
@@ -197,6 +221,16 @@ def _choose_means(frame: pd.DataFrame, roles: Roles, means: _Named, spreads: _Na
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _require_several(column: str, metric: str, what: str, roles: Roles) -> None:
+    """Ask what decides where all of something stands beside a part of it: ECE (all), ECE (sure).
+
+    No mean is that of one column, so that it is none.
+    """
+    others = [c for c, (own, said) in roles.measured.items() if own == metric and said]
+    if plain(what) == "all" and len(others) == 1:
+        raise mean_of_one(column, others[0], role_of(metric))
 
 
 def _may_be_mean(frame: pd.DataFrame, column: str, metric: str, roles: Roles) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, plain
-from oodometer.tables.cells import read_cell
+from oodometer.tables.cells import numeric_share, read_cell
 from oodometer.tables.guessing.likeness import are_decimals, are_levels, mostly, wide_names
 from oodometer.tables.guessing.questions import what_are_others
 from oodometer.tables.guessing.roles import ALL, Roles
@@ -40,7 +40,7 @@ def require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> 
     if not titled or roles.chosen:
         return
     if without_metric(titled[0]):
-        _require_known(bare, titled, roles)
+        _require_known([c for c in bare if not _is_setting(frame[c])], titled, roles)
     stems = tuple({plain(what) for c in titled if (what := without_metric(c))})
     beside = [c for c in bare if len(stems) > 1 and plain(c).startswith(stems)]
     # Of a set of which a column beside it states the metric: another quantity.
@@ -72,14 +72,29 @@ def note_unexplained(
 ) -> None:
     """Tell which numbers that may well be results are not compared."""
     frame = frame.iloc[:_LOOKED_AT]
-    left = [c for c in not_used if c in frame.columns and are_decimals(frame[c])]
+    not_used = [c for c in not_used if c in frame.columns]
+    pairs = [c for c in not_used if _are_pairs(frame[c])]
+    if pairs:
+        notes.append(
+            f"{_shown(pairs)}: not compared, because no title says what the numbers in a cell "
+            "are; write it into the titles, such as 'SVHN (FPR95/AUROC)'"
+        )
+    left = [c for c in not_used if are_decimals(frame[c])]
     left = [c for c in left if _may_be_result(frame[c])]
     if left:
-        shown = ", ".join(map(repr, left[:_SHOWN])) + ", …" * (len(left) > _SHOWN)
         notes.append(
-            f"{shown}: not compared, because no known metric is named so; "
+            f"{_shown(left)}: not compared, because no known metric is named so; "
             f"{roles.option(higher=left[0])} compares it"
         )
+
+
+def _shown(columns: Sequence[str]) -> str:
+    return ", ".join(map(repr, columns[:_SHOWN])) + ", …" * (len(columns) > _SHOWN)
+
+
+def _are_pairs(texts: pd.Series[str]) -> bool:
+    """Whether cells hold several numbers each: 40.1 / 91.2."""
+    return numeric_share(texts) <= 0.5 < numeric_share(texts, pairs=True)
 
 
 def _require_known(bare: Sequence[str], titled: Sequence[str], roles: Roles) -> None:
@@ -107,6 +122,12 @@ def _compared_or_metric(titled: str, bare: Sequence[str], roles: Roles) -> UserE
         f"Is '{titled}' compared with {shown} ({one}, or {other} if lower is better), or the "
         f"metric of all lines ({roles.option(**{metric: titled}, ignore=', ignore='.join(bare))})?"
     )
+
+
+def _is_setting(texts: pd.Series[str]) -> bool:
+    """Whether a title that may be that of data names a setting, as its numbers come again."""
+    cells = [cell for text in texts if (cell := read_cell(text)) is not None]
+    return mentions_setting(str(texts.name)) and are_levels(cells)
 
 
 def _may_be_result(texts: pd.Series[str]) -> bool:

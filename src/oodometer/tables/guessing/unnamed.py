@@ -19,6 +19,7 @@ from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_quantity
 from oodometer.tables.vocabulary.data_names import are_answered, is_outlier_set
 from oodometer.tables.vocabulary.measures import Measure, metric_named
+from oodometer.tables.vocabulary.mentioned import metrics_in_brackets
 from oodometer.tables.vocabulary.names import is_surely_detector
 from oodometer.tables.vocabulary.statistics import MEANS
 from oodometer.tables.vocabulary.titles import names_outliers
@@ -51,9 +52,10 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     unknown = wide and not any(is_known(part) for title in titles for part in _ends(title))
     known = of_outliers or (sure > 0 and not transfers and not unknown)
     if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
+        roles.is_supposed = True
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(
-            "no column names a metric: numbers are read as auroc, higher is better; "
+            "no column names a metric: the numbers are read as AUROC, higher is better; "
             f"{roles.option(fpr95=ALL)} says otherwise"
         )
         return
@@ -101,13 +103,16 @@ def require_metric_of_text(
 ) -> None:
     """Ask where the text around a table names a metric, but the titles of its columns another.
 
-    A text that says which is better (FPR95 ↓) is about the numbers below it.
+    A text that says which is better (FPR95 ↓), or states the metric in brackets as a unit, is
+    about the numbers below it.
     """
     if len(set(_ARROWS.findall(about))) == 1:
         return
     columns = [c for c, (m, _) in roles.measured.items() if m == metric]
     _require_one_sign(frame, metric, columns, roles)
     named = any(is_known(c) or MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
+    # At the end, as a unit; amid prose it abbreviates what stands before it.
+    named |= about.rstrip().endswith(")") and metrics_in_brackets(about) == {metric}
     named |= bool(roles.chosen)  # the user has looked at the columns
     named |= are_runs(columns) or factor_in(columns) is not None  # of whatever the text says
     if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):

@@ -23,7 +23,7 @@ from oodometer.tables.guessing.roles import (
     Roles,
 )
 from oodometer.tables.guessing.spreads import paired
-from oodometer.tables.guessing.titled import OTHER_METRIC
+from oodometer.tables.guessing.titled import OTHER_METRIC, REPORTED
 from oodometer.tables.lines.summaries import are_like
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
@@ -118,7 +118,7 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
     measured = [c for c in measured if c not in others]
     reported = [c for c in measured if _REPORTED.fullmatch(plain(c))]
     if len(measured) - len(reported) > 2:
-        roles.ignored |= dict.fromkeys(reported, "as others report it")
+        roles.ignored |= dict.fromkeys(reported, REPORTED)
         measured = [c for c in measured if c not in reported]
     means = [c for c in measured if is_average(c) and not _is_beside_one(c, measured)]
     means = sure_means(means, len(measured) - len(means))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _FEWEST = 8  # numbers before their share says anything
 _MOST = 0.9  # of AUROCs below 0.5 that are doubted
+_MANY = 0.3  # of numbers below 0.5 that are hardly AUROCs if nothing says that they are
 SCALES = 20  # times larger on one data set than on another: a mean over both says little
 _THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")  # or three decimals behind a comma
 _COMMA = re.compile(r"\d+,(?:\d{1,2}|\d{4,})|0,\d+")  # surely decimals
@@ -47,7 +48,7 @@ def without_zeros(
         return lines
     if others.min() < _LOWEST * (1 if others.max() <= 1 else 100):
         return lines
-    notes.append(f"auroc of exactly 0 counts as missing (did not finish?): {int(zero.sum())}")
+    notes.append(f"AUROCs of exactly 0 count as missing (did not finish?): {int(zero.sum())}")
     kept: pd.DataFrame = lines[~zero]
     return kept.reset_index(drop=True)
 
@@ -66,18 +67,20 @@ def _count_in_means(frame: pd.DataFrame, roles: Roles) -> bool:
 
 
 def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
-    """Ask what numbers are that are called AUROC and almost all below 0.5."""
+    """Ask what numbers are that are called AUROC and almost all below 0.5, or are not called so."""
     is_auroc = _doubtful(lines, roles)
     if not is_auroc.any():
         return
     below = float((lines["value"].to_numpy(dtype=float)[is_auroc] < 0.5).mean())
-    if below < _MOST:
+    if below < (_MANY if roles.is_supposed else _MOST):
         return
     columns = [c for c, (metric, _) in roles.measured.items() if metric == "auroc"]
     column = columns[0] if len(columns) == 1 else ALL
+    unsaid = "Nothing says that the numbers are AUROCs, and " if roles.is_supposed else ""
+    numbers = "them" if roles.is_supposed else "the AUROCs"
     raise UserError(
-        f"{below:.0%} of the AUROCs are below 0.5: if the scores are reversed or lower is better, "
-        f"use {roles.option(lower=column)}; if this is another metric, "
+        f"{unsaid}{below:.0%} of {numbers} are below 0.5: if the scores are reversed or lower is "
+        f"better, use {roles.option(lower=column)}; if this is another metric, "
         f"{roles.option(higher=column)}; if they are AUROCs indeed, {roles.option(auroc=column)}."
     )
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FEW = 0.3  # of the detectors at any one condition: fewer, and most could not be compared
+_MOST = 0.6  # of them: no more, and many could not, if hardly any has several conditions
+_SINGLE = 0.75  # of the detectors, each of which has one condition
 _KNOWN = frozenset(
     {*TITLES, *LABELS, *OPTIMIZERS, *CORRUPTIONS, *MODEL_TITLES, *ARCHITECTURE_TITLES}
 )
@@ -133,7 +135,7 @@ def _column(title: str, roles: Roles) -> str:
 def require_known_kinds(long: Long, roles: Roles) -> None:
     """Ask what a column is whose title is not known, where its levels allow several readings."""
     for name, title in long.factors.items():
-        said = title in {*roles.chosen, roles.wide}
+        said = title in {*roles.chosen, roles.wide} or name in CORRUPTIONS
         if said or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels, column = list(long.frame[name].unique()), _column(title, roles)
@@ -202,7 +204,7 @@ def require_shared(long: Long, roles: Roles) -> None:
         return
     cell = [c for c in ("id", "ood") if c in frame.columns] + conditions
     share = frame.groupby(cell)["detector"].nunique().max() / count_levels(frame, "detector")
-    if share < _FEW:
+    if share < _FEW or (share <= _MOST and _have_one_each(frame, words)):
         title = long.factors[max(words, key=lambda name: count_levels(frame, name))]
         raise UserError(
             f"Few of the {count_levels(frame, 'detector')} '{detector}' share a '{title}': is it "
@@ -210,6 +212,16 @@ def require_shared(long: Long, roles: Roles) -> None:
             f"condition, so that only those that share it are compared "
             f"({roles.option(condition=title)})?"
         )
+
+
+def _have_one_each(frame: pd.DataFrame, conditions: list[str]) -> bool:
+    """Whether most detectors have one level of a condition, and not all the same one."""
+    for name in conditions:
+        own = frame.groupby("detector", sort=False)[name].agg(["nunique", "first"])
+        single = own[own["nunique"] == 1]
+        if len(single) >= _SINGLE * len(own) and len(set(single["first"])) > 1:
+            return True
+    return False
 
 
 def require_one_scale(long: Long, roles: Roles) -> None:

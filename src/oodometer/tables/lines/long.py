@@ -257,8 +257,6 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         chosen = what_is_chosen(frame[column].unique().tolist()) if is_untitled(column) else ""
         name = _free_name(chosen or column, lines)
         texts = _merged(frame, column, roles, notes)[rows]
-        if not all(texts):
-            notes.append(f"{column} is empty in some rows, which form a level of their own")
         lines[name] = np.where(texts == "", NOT_GIVEN, texts)
         factors[name] = column
     for column in roles.covariates:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
+from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.lines.levels import count_levels, determines, id_column
 from oodometer.tables.vocabulary.titles import (
@@ -78,6 +79,28 @@ def reason_as_outcome(frame: pd.DataFrame, column: str, others: list[str]) -> st
     alike = frame.groupby([*id_column(frame), "ood"])[column].nunique().min() == 1
     scattered = 2 * count_levels(frame, column) > len(runs)
     return "another one in each run" if runs.max() == 1 and scattered and not alike else ""
+
+
+def partly_given(frame: pd.DataFrame, factors: list[str]) -> list[str]:
+    """Name columns that are empty on some lines and keep detectors apart in a complete table.
+
+    Such is the weight of classes, where each line has what was found best: lines are told apart
+    without it.
+    """
+    left: list[str] = []
+    for column in factors:
+        known = plain(column) in {*TITLES, *LABELS} or "noise" in plain(column)
+        if known or NOT_GIVEN not in frame[column].unique():
+            continue
+        others = [c for c in factors if c != column and c not in left]
+        cell = [c for c in ("id", "ood", "metric", *others) if c in frame.columns]
+        if frame.duplicated(["detector", *cell]).any():
+            continue
+        detectors = count_levels(frame, "detector")
+        complete = frame.groupby(cell)["detector"].nunique().min() == detectors
+        apart = frame.groupby([*cell, column])["detector"].nunique().min() < detectors
+        left += [column] * bool(complete and apart)
+    return left
 
 
 def _reason_as_label(frame: pd.DataFrame, column: str, others: list[str]) -> str:

@@ -35,6 +35,7 @@ from oodometer.tables.lines.long import Long
 from oodometer.tables.lines.redundant import (
     RUN_TITLES,
     are_as_distinct,
+    partly_given,
     reason_as_finer,
     reason_as_name,
     reason_as_outcome,
@@ -81,6 +82,7 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     wanted = {name for name, title in long.factors.items() if title in roles.chosen}
     given = long
     long, reasons = _choose_factors(long, wanted, notes)
+    notes += _notes_on_empty(long)
     require_known_kinds(long, roles)
     require_shared(long, roles)
     require_one_scale(long, roles)
@@ -90,6 +92,12 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
         lines = given.frame.assign(detector=long.frame["detector"])
         require_told_apart(long, replace(given, frame=lines), roles)
     return Runs(each_once(_with_named_jobs(long), roles, notes), reasons)
+
+
+def _notes_on_empty(long: Long) -> list[str]:
+    """Say which factors are not given on some lines."""
+    empty = [n for n in long.factors if NOT_GIVEN in long.frame[n].unique()]
+    return [f"{n} is empty in some rows, which form a level of their own" for n in empty]
 
 
 def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -168,6 +176,8 @@ def _choose_factors(
     reasons |= _redundant(frame, [c for c in factors if c not in wanted], factors)
     if not wanted:
         reasons |= dict.fromkeys(_incidental(frame, factors), "differs from line to line")
+        rest = [column for column in factors if column not in reasons]
+        reasons |= dict.fromkeys(partly_given(frame, rest), "given on some lines only")
     factors = [column for column in factors if column not in reasons]
     for column in [c for c in factors if is_incidental(long.factors[c]) and c not in wanted]:
         others = [other for other in factors if other != column]
@@ -259,17 +269,23 @@ def _hardly_repeats(frame: pd.DataFrame, column: str) -> bool:
 def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str]) -> str:
     """Say that numbers were found in each run, such as an epoch by validation: no parameters.
 
-    Where seeds number runs, lines are told apart without them.
+    Where seeds number runs, lines are told apart without them. A name of each run tells all apart.
     """
     if _is_found_anew(frame, column):
         return "another one in each run"
-    repeats = [name for name in factors if plain(name) in RUN_TITLES]
+    repeats = [n for n in factors if plain(n) in RUN_TITLES and not _names_lines(frame, n)]
     if not repeats or column in repeats:
         return ""
     cell = [c for c in ("detector", "id", "ood", "metric") if c in frame.columns]
     others = [c for c in factors if c != column and c not in repeats and _is_shared(frame, c)]
     told = not frame.duplicated([*cell, *repeats, *others]).any()
     return "found in each run" if told else ""
+
+
+def _names_lines(frame: pd.DataFrame, column: str) -> bool:
+    """Whether every line has a level of its own, in words: the name of a run."""
+    once = frame[frame["metric"] == frame["metric"].iloc[0]]
+    return bool(once[column].is_unique) and numeric_share(once[column]) == 0
 
 
 def _is_found_anew(frame: pd.DataFrame, column: str) -> bool:

@@ -189,7 +189,8 @@ def _is_computed(own: Array, others: Array) -> bool:
         *(f(others, axis=0) for f in (np.nanmin, np.nanmax, np.nanmedian, np.nansum, np.nanstd)),
         np.nanmax(others, axis=0) - np.nanmin(others, axis=0),
     ]
-    if 1 < len(others) <= _MOST_PAIRED:
+    # One number is the difference of some two of many by chance.
+    if 1 < len(others) <= _MOST_PAIRED and (len(own) > 1 or len(others) < _FEWEST):
         known.append(np.std(others, axis=0, ddof=1))
         known += [others[a] - others[b] for a, b in permutations(range(len(others)), 2)]
     exact = 2 * _rounding(own)  # a difference of two rounded numbers

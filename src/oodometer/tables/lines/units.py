@@ -80,6 +80,7 @@ def _is_share(measure: Measure, values: NDArray[np.float64]) -> bool:
     if measure.is_share is None:
         small = float((values <= 1).mean()) if len(values) else 0.0
         percent = small < _FEW and bool(len(values)) and 20 < values.max() <= 100
+        percent = percent and bool((values % 1).any())  # whole numbers are counts as well
         return bool(len(values)) and bool(values.min() >= 0 and (small == 1.0 or percent))
     return measure.is_share
 

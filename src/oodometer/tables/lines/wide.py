@@ -10,7 +10,7 @@ from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import KEYED, are_numbers, factor_in, mostly
 from oodometer.tables.guessing.roles import ALL, Roles
-from oodometer.tables.vocabulary.data_names import are_corruptions, is_data
+from oodometer.tables.vocabulary.data_names import are_attacks, are_corruptions, is_data
 from oodometer.tables.vocabulary.names import is_detector, is_model
 from oodometer.tables.vocabulary.titles import DATA_WORDS, ID_TITLES, OOD_TITLES, REPEAT_WORD
 
@@ -95,6 +95,8 @@ def _known_factor(titles: Sequence[str], roles: Roles) -> str:
     if known is not None and known not in roles.factors:
         return known
     bare = [_RUN_OF.sub(r"\1", title) for title in titles]
+    if are_attacks(bare):
+        return "attack"
     return _CORRUPTION if are_corruptions(bare) else ""
 
 
@@ -125,7 +127,8 @@ def _require_sets(titles: Sequence[str], roles: Roles) -> None:
         raise UserError(
             f"Nothing says what {', '.join(different[:2])}, … in the titles of columns are: "
             f"conditions ({roles.option(condition=ALL)}), repeated runs "
-            f"({roles.option(repeat=ALL)}) or data sets ({roles.option(id=ALL)})?"
+            f"({roles.option(repeat=ALL)}), evaluations of the same runs "
+            f"({roles.option(re_evaluation=ALL)}) or data sets ({roles.option(id=ALL)})?"
         )
     if any(map(is_detector, different)):
         raise UserError(

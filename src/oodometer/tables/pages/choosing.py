@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -12,13 +12,16 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.found import UNNAMED, Found
+from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.frames.grid import Grid, grid_of
 from oodometer.tables.frames.titles import undressed
+from oodometer.tables.pages.derived import averages, is_of_differences
 from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import is_data, is_set
-from oodometer.tables.vocabulary.measures import metric_named, metrics_in
+from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.mentioned import metrics_in
 from oodometer.tables.vocabulary.names import is_detector
 from oodometer.tables.vocabulary.others import names_property_of_data
 from oodometer.tables.vocabulary.titles import SET_TITLES
@@ -49,6 +52,8 @@ def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, t
     names = _names(tables)
     candidates = [_candidate(table, n, names[n]) for n, table in enumerate(tables)]
     left = _wanted(candidates, file, wanted) if wanted else _with_results(candidates, file)
+    derived = {} if wanted else _derived(left)
+    left = [c for c in left if c.found.number not in derived]
     broken = next((c for c in left if c.grid is None), None)
     if broken is not None:
         raise UserError(f"{broken.problem[:-1]} ('{file}').")
@@ -61,11 +66,11 @@ def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, t
             f"Nothing tells what stands in {_listed(left)} of '{file}' apart, so that they are not "
             f"read as one table: name one, such as '{file}#{left[0].found.number}'."
         )
-    if grid is None or (not wanted and _share_nothing(left)):
+    if grid is None or (not wanted and _share_little(left)):
         said = _question(left, groups, file, _broken(candidates), joins=grid is not None)
         raise UserError(said)
     read = {c.found.number for c in left}
-    return grid, tuple(_judged(c, read, bool(wanted)) for c in candidates)
+    return grid, tuple(_judged(c, read, bool(wanted), derived) for c in candidates)
 
 
 def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]:
@@ -77,9 +82,9 @@ def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]
         raise UserError(f"'{file}' holds {len(candidates)} tables, but none with numbers.")
     left = [c for c in left if not _tells_sizes(c)] or left
     named = [c for c in left if _names_results(c)]
-    known = {name for c in named if not _lists_sets(c) for name in _first_names(c)}
+    known = {name for c in named if not _lists_sets(c) for name in _first_words(c)}
     # Of the same detectors as those: results, too, of whatever.
-    also = [c for c in left if c not in named and len(known & _first_names(c)) > 1]
+    also = [c for c in left if c not in named and len(known & _first_words(c)) > 1]
     return [c for c in left if c in named or c in also] or left
 
 
@@ -104,15 +109,18 @@ def _lists_sets(candidate: Candidate) -> bool:
     return candidate.grid is not None and plain(candidate.grid.titles[0]) in SET_TITLES
 
 
-def _share_nothing(candidates: Sequence[Candidate]) -> bool:
+def _share_little(candidates: Sequence[Candidate]) -> bool:
     """Whether tables with the same columns name different things in each: of different data, maybe.
 
-    Numbers do not tell whether all of these may be compared with each other.
+    Numbers do not tell whether all of these may be compared with each other. One or two names that
+    come again, such as that of a baseline, do not tell it, either.
     """
     names = [_first_names(candidate) for candidate in candidates]
     if len(names) < 2 or numeric_share(name for own in names for name in own) > 0:
         return False
-    return sum(map(len, names)) == len(set().union(*names))
+    times = Counter(name for own in names for name in own)
+    shared = [sum(times[name] > 1 for name in own) for own in names]
+    return all(2 * known < len(own) for known, own in zip(shared, names, strict=True))
 
 
 def _first_names(candidate: Candidate) -> set[str]:
@@ -121,10 +129,32 @@ def _first_names(candidate: Candidate) -> set[str]:
     return {undressed(row[0]).casefold() for row in rows if row[0]} if rows else set()
 
 
-def _judged(candidate: Candidate, read: set[int], chosen: bool) -> Found:
+def _first_words(candidate: Candidate) -> set[str]:
+    """Return the names in the first column that are no numbers, as levels of settings are."""
+    return {name for name in _first_names(candidate) if not numeric_share([name])}
+
+
+def _derived(candidates: Sequence[Candidate]) -> dict[int, str]:
+    """Return the tables that are computed from others, by number, and what they are."""
+    grids = {c.found.number: c.grid for c in candidates if c.grid is not None}
+    found = {number: DIFFERENCES for number, grid in grids.items() if is_of_differences(grid)}
+    rest = {number: grid for number, grid in grids.items() if number not in found}
+    for candidate in candidates:
+        number, name = candidate.found.number, candidate.found.name.rpartition(" / ")[2]
+        others = [grid for n, grid in rest.items() if n != number]
+        if number in rest and averages(rest[number], name, others):
+            found[number] = "means of other tables"
+    return found if len(found) < len(candidates) else {}
+
+
+def _judged(
+    candidate: Candidate, read: set[int], chosen: bool, derived: Mapping[int, str]
+) -> Found:
     found = candidate.found
     if found.number in read:
         return replace(found, is_read=True)
+    if found.number in derived:
+        return replace(found, why_not=derived[found.number])
     if candidate.grid is None:
         return replace(found, why_not=candidate.problem.rstrip("."))
     if not _has_numbers(candidate.grid):
@@ -223,7 +253,8 @@ def _names_results(candidate: Candidate) -> bool:
 
 
 def _names_metric(grid: Grid) -> bool:
-    return any(map(metric_named, grid.titles)) or bool(metrics_in(grid.about))
+    said = metrics_in(grid.about) - {"loss"}  # in prose, that of training
+    return any(map(metric_named, grid.titles)) or bool(said)
 
 
 def _groups(candidates: Sequence[Candidate]) -> list[list[Candidate]]:

@@ -36,8 +36,8 @@ def read_html(text: str, outline: Outline) -> None:
 def text_of_html(cell: str) -> str:
     """Return what a cell with tags says.
 
-    >>> text_of_html("91.2<sub>0.3</sub>"), text_of_html("<b>MSP</b><sup>1</sup>")
-    ('91.2_{0.3}', 'MSP')
+    >>> text_of_html("91.2<sub>0.3</sub>"), text_of_html("<b>MSP</b> (5)<sup>1</sup>")
+    ('91.2_{0.3}', 'MSP (5)')
     """
     reader = _Reader(None)
     reader.feed(cell)
@@ -123,7 +123,7 @@ class _Reader(HTMLParser):
         if self._silent:
             return
         before = self._texts[-1]
-        if self._script and before and before[-1][-1:].isalnum():
+        if self._script and before and (before[-1][-1:].isalnum() or before[-1][-1:] in ")]"):
             data = _script(self._script, data.strip(), before[-1][-1].isdigit())
         if data:
             before.append(data)

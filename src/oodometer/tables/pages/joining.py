@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from oodometer.factors import plain, words_of
@@ -12,11 +13,16 @@ from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.measures import metric_named, metrics_in, without_metric
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
+from oodometer.tables.vocabulary.mentioned import metrics_in
 from oodometer.tables.vocabulary.uncertainty import common
 
 _SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings
 _MANY_WORDS = 12
+# What headings say above those that name data sets: Per-dataset results, Results on each benchmark.
+_SAYS_DATA = re.compile(
+    r"(?i)\b(?:per|by|each|every|individual)[\s-]+(?:the[\s-]+)?(?:data[\s-]?sets?|benchmarks?|corpus)\b"
+)
 _DATA = "dataset"  # title of the column of these names
 _FIRST = "Method"  # title of a first column that bears the name of a data set instead
 
@@ -94,12 +100,14 @@ def _columns(
         facts = {_DATA: list(own), **facts}
     if not headings and not facts:
         above = [table.above for table in tables]
-        headings = [above] if len(set(above)) > 1 else []
+        headings = [above] if len(set(above)) > 1 and all(above) else []
     has_metric = any(map(metric_named, titles)) or any(table.pairs for table in tables)
     kept = list(facts.items())
+    of_data = any(_SAYS_DATA.search(text) for table in tables for text in table.levels.values())
     for texts in headings:
         for title, bare in _parted(texts, has_metric):
-            _keep(kept, title, bare)
+            _keep(kept, title or _DATA * of_data, bare)
+            of_data = False  # the outermost of headings that differ
     taken = {plain(title) for title in titles}
     sections = iter([name for name in _SECTIONS if name not in taken])
     columns: dict[str, list[str]] = {}

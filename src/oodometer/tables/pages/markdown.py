@@ -19,6 +19,7 @@ _HTML_HEADING = re.compile(r"\s*<h([1-6])[^<>]*>(.*)</h\1>\s*", re.IGNORECASE)
 _BOLD = re.compile(r"\s*(?:[-*+]\s+)?(?:\*\*|__)([^*_|]+)(?:\*\*|__)\s*:?\s*")
 _SUMMARY = re.compile(r"<summary[^<>]*>([^\n]*)</summary>", re.IGNORECASE)
 _UNDERLINE = re.compile(r"\s{0,3}(?:={3,}|-{3,}|~{3,}|\^{3,}|'{3,}|\"{3,})\s*")
+_ESCAPED = re.compile(r"\\([_*#])")  # Average\_Rank
 _LEVELS = "=-~^'\""  # of headings by the signs below them
 _RULE = frozenset("|+:=- \t")
 _LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
@@ -27,6 +28,7 @@ _FEWEST_BLOCKS = 2  # of lines between bars, on a page
 _DASHES = re.compile(r"[-─━═]{9,}")  # below a header, without bars
 _TWO_BARS = re.compile(r"(?<=[^\s|]\s)\|\|(?=\s[^\s|])|(?<=\w)\|\|(?=\w)")  # KL(p || q)
 _BAR = re.compile(r"(?<!\\)\|")
+_SPACED_BAR = re.compile(r"\s\|\s")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _FORMULA = re.compile(r"\$[^$]*(?:[\\_^]|\d\s+\d)[^$]*\$")  # $\mathbf{91.2}_{+1.3}$
 # Tables drawn with lines, as terminals show them: bars between cells, dashes between rows.
@@ -170,7 +172,9 @@ class _Page:
                 goes_on = not line.strip() and "|" in self._below(self.number + 1)
                 if not goes_on or _begins(self.lines, self.number + 1):
                     break
-            elif not _is_rule(line) and "|" in line:
+            elif _is_rule(line):
+                rows = _fitting(rows, line, self.lines[self.number - 1])
+            elif "|" in line:
                 cells = _lines(line)
                 wide = bool(rows) and len(cells[0]) > len(rows[0])
                 whole = _lines(_TWO_BARS.sub(r"\\|\\|", line)) if wide else cells
@@ -226,12 +230,26 @@ def _lines(line: str) -> Rows:
     return [[p[n] if len(p) == size else " ".join(p) for p in parts] for n in range(size)]
 
 
+def _fitting(rows: Rows, rule: str, header: str) -> Rows:
+    """Return the header above a rule with as many cells as that: | Error ||A - B|| | has one bar.
+
+    Bars within a cell have no space on one of their sides.
+    """
+    size = len(_lines(rule)[0])
+    if len(rows) != 1 or len(rows[0]) <= size:
+        return rows
+    whole = [_cell(cell) for cell in _SPACED_BAR.split(header.strip().strip("|"))]
+    return [whole] if len(whole) == size else rows
+
+
 def _cell(cell: str) -> str:
     cell = cell.replace("\\|", "|")
     if "$" in cell and _FORMULA.search(cell):
         cell = latex_text(cell)
     if "<" in cell:
         return text_of_html(cell)
+    if "\\" in cell:
+        cell = _ESCAPED.sub(r"\1", cell)
     return " ".join((html.unescape(cell) if "&" in cell else cell).split())
 
 

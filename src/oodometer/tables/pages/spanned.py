@@ -34,7 +34,9 @@ def _spread(block: list[str]) -> list[str]:
     borders = [line for line in block if _BORDER.fullmatch(line)]
     rows = [line for line in block if line not in borders]
     cuts = sorted({place for line in borders for place in _places(line, "+")})
-    spans = any(len(_ends(row, cuts)) < len(cuts) for row in rows)
+    # As many bars in every row as crosses in every border: cells are merely not aligned.
+    counts = {len(_places(row, "|")) for row in rows} | {len(_places(b, "+")) for b in borders}
+    spans = len(counts) > 1 and any(len(_ends(row, cuts)) < len(cuts) for row in rows)
     alone = all(a in borders or b in borders for a, b in pairwise(block))
     whole = all({cuts[0], cuts[-1]} <= {*_ends(row, cuts)} for row in rows) if cuts else False
     if len(borders) < _FEWEST or not (spans and alone and whole):

@@ -9,11 +9,11 @@ from oodometer.factors import words_of
 
 # Words of titles of costs.
 _COSTS = frozenset(
-    {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
-     "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
-     "duration", "elapsed", "speedup", "kwh", "usd", "zeit", "laufzeit", "dauer", "temps",
-     "durée", "tiempo", "时间", "耗时", "用时"}
+    {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "latency", "memory",
+     "throughput", "fps", "parameters", "cost", "gpu", "duration", "elapsed", "speedup", "kwh",
+     "usd", "zeit", "laufzeit", "dauer", "temps", "durée", "tiempo", "时间", "耗时", "用时"}
 )  # fmt: skip
+_COUNTED = re.compile(r"[kmgt]?(?:flops|macs|params)")  # image_mparams
 _UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?B)\)?$")  # fit_sec
 # Cells with a unit of time, memory or speed: 4,880 ms, 1.2 GB, 73,484/s.
 _AMOUNT = re.compile(
@@ -32,7 +32,8 @@ def names_costs(title: str) -> bool:
     (True, True, False)
     """
     words = words_of(title)
-    return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
+    named = not _COSTS.isdisjoint(words) or any(map(_COUNTED.fullmatch, words))
+    return named or bool(_UNIT.search(title.strip()))
 
 
 def are_costs(texts: Sequence[str]) -> bool:

@@ -47,6 +47,11 @@ _UNDISTURBED = frozenset(
     {"clean", "original", "uncorrupted", "unperturbed", "undistorted", "nonoise", "nocorruption",
      "noperturbation"}
 )  # fmt: skip
+# Attacks on networks that were trained already, perhaps with their strength: PGD-20.
+_ATTACK = re.compile(
+    r"(?:m?i?_?fgsm|[bm]im|(?:eot_?)?a?pgd|auto_?attack|aa|cw|c_w|carlini_?wagner|deep_?fool|jsma|"
+    r"fab|square|spsa)(?:_?(?:\d+|l?inf|l2|l1|ce|dlr|t|attack))*"
+)
 _ANSWERED = known_names("answered")  # benchmarks whose results are shares of right answers
 # Data sets of other fields, known by name: they tell which axis of a table holds data.
 _OTHER_SETS = known_names("data_sets") | _ANSWERED
@@ -92,6 +97,17 @@ def are_corruptions(names: Sequence[str]) -> bool:
     undisturbed = sum(map(is_undisturbed, names))
     done = sum(not _DISTURBANCES.isdisjoint(words_of(name)) for name in names)
     return undisturbed > 0 and done > 1 and 2 * (undisturbed + done) > len(names)
+
+
+def are_attacks(names: Sequence[str]) -> bool:
+    """Whether names are those of attacks on networks, perhaps beside that of the clean data.
+
+    >>> are_attacks(["Clean", "FGSM", "PGD-20"]), are_attacks(["clean", "AA"])
+    (True, False)
+    """
+    called = [re.sub(r"[\W_]+", "_", name.casefold()).strip("_") for name in names]
+    attacks = sum(bool(_ATTACK.fullmatch(name)) for name in called)
+    return attacks > 1 and attacks + sum(map(is_undisturbed, names)) == len(names)
 
 
 def is_data(name: str) -> bool:

@@ -46,7 +46,7 @@ _DETECTION = (
     (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("AUPR")),
     (r"(?:aupr|pr_?auc)_?(?:in|id)(?:_|$)", Measure("aupr_in")),  # not AUPR iNaturalist
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
-    (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)average_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
+    (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)(?:average|avg)_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
      Measure("AUPR")),  # of which class is not said
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr"
      r"|^fpr_(?!at_|tpr|gap|diff|delta|threshold|target|limit)[a-z]\w*$", Measure("fpr95", False)),
@@ -84,7 +84,15 @@ _GENERAL = (
     (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)"
      r"|f1(?:值|分数|スコア|점수|스코어)",
      Measure("F1")),
-    (r"m_?ap(?:_?\d+)*|mean_average_precision", Measure("mAP")),
+    (r"h_?mean|harmonic_mean", Measure("H-mean")),  # of precision and recall, or of two groups
+    # Of object detection: over all overlaps, or at one. Behind a sign it is a rank: mAP@50.
+    (r"(?!map(?:50|75|_0_5|_0_75)(?!_(?:0_)?95)(?:_|$))m_?ap(?:_?\d+)*|mean_average_precision"
+     r"|(?:box|bbox|mask)_ap|ap_?(?:50|0_5)_(?:0_)?95", Measure("mAP")),
+    (r"(?:(?:b|box|bbox|mask)_?)?(?:m?ap(?:50|_0_5)|ap_50)(?!_(?:0_)?95)", Measure("AP50")),
+    (r"(?:(?:b|box|bbox|mask)_?)?(?:m?ap(?:75|_0_75)|ap_75)", Measure("AP75")),
+    (r"hota", Measure("HOTA")),
+    (r"mota", Measure("MOTA", is_share=False)),
+    (r"idf_?1", Measure("IDF1")),
     (r"mcc|matthews(?:_corr\w*)?", Measure("MCC", is_share=False)),
     (r"(?:cohens?_)?kappa|qwk", Measure("kappa", is_share=False)),
     (r"oscr", Measure("OSCR")),
@@ -109,8 +117,8 @@ _GENERAL = (
     (r"ssim", Measure("SSIM", is_share=False)),
     (r"precision(?:_?(?:at_)?\d+)?|ppv|\w*(?:精确率|精準率|查准率|適合率|정밀도)|précision|präzision"
      r"|precisión|precisão", Measure("precision")),
-    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate|\w*(?:召回率|查全率|再現率|재현율)|rappel",
-     Measure("recall")),
+    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|(?:true_positive|hit|detection)_rate"
+     r"|\w*(?:召回率|查全率|再現率|재현율)|rappel", Measure("recall")),
     (r"specificity", Measure("specificity")),
     (r"eer|equal_error_rate", Measure("EER", higher=False)),
     (r"der|diarization_error_rate", Measure("DER", higher=False, is_share=False)),
@@ -154,15 +162,14 @@ _GENERAL = (
     (r"(?:classification_|test_)?err(?:or)?(?:_?rates?)?(?!_(?:detect|correct))"
      r"|misclassification(?:_rate)?", Measure("error rate", higher=False)),
 )  # fmt: skip
-_KNOWN = (
+KNOWN = (
     *(_Known(re.compile(pattern), measure) for pattern, measure in _DETECTION),
     *(_Known(_words(pattern), measure, is_general=True) for pattern, measure in _GENERAL),
 )
-MEASURES = {known.measure.name: known.measure for known in _KNOWN if known.measure.name}
-GENERAL = frozenset(known.measure.name for known in _KNOWN if known.is_general)
+MEASURES = {known.measure.name: known.measure for known in KNOWN if known.measure.name}
+GENERAL = frozenset(known.measure.name for known in KNOWN if known.is_general)
 OF_SERIES = frozenset({"VUS-PR", "VUS-ROC"})  # of detection in time series, beside AUROC, too
 _PRECEDENCE = {name: place for place, name in enumerate(["accuracy", *MEASURES])} | {"accuracy": 0}
-_LISTED = 3  # metrics of classifiers in a text, from which on it lists metrics
 _LONGEST = 200  # letters: a longer title names no metric
 _COMBINED = re.compile(r"\w\+\w.*\w\+\w")  # ROCKET+HCF+Inception-ppv: a name, no metric
 _AROUND_METRICS = re.compile(
@@ -191,14 +198,6 @@ _PER_UNIT = re.compile(  # AUROC/MB is no AUROC
     r"(?i)\s*(?:/|\bper\b)\s*(?:[kmgt]i?b|[mg]?flops?|m?params?|parameters?|watts?|joules?|dollars?|\$"
     r"|gpu[ -]?hours?|seconds?|sec|ms)\b\.?"
 )
-# Words of prose that name a metric, and more often something else.
-_OTHER_SENSE = re.compile(
-    r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
-)
-# Accuracy of finding something else than outliers, in prose: symmetry detection accuracy.
-_DETECTED = re.compile(
-    r"(?<=[a-z]_)(?<!ood_)(?<!outlier_)(?<!anomaly_)(?<!novelty_)(?<!distribution_)detection_(?=acc)"
-)
 # What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
 _NO_NAME = re.compile(
     r"(?:[\d.%]+|e(?=$)|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE
@@ -210,7 +209,8 @@ _REST = re.compile(
 )
 
 
-def _joined(text: str) -> str:
+def joined(text: str) -> str:
+    """Write a text in lower case, with one underscore between its words."""
     text = _SETTING.sub(" ", text) if "=" in text else text
     words = re.sub(r"[\W_]+", "_", text.replace("²", "2").casefold()).strip("_")
     return re.sub(r"_(?:percent|pct|percentage)(?=_(?!err)|$)", "", words)
@@ -237,8 +237,8 @@ def _metric_of(title: str) -> str | None:
         return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None
     for short, name in _SHORT:
         title = short.sub(name, title)
-    text = _joined(_CAMEL.sub(r"\1_", title))
-    for known in _KNOWN:
+    text = joined(_CAMEL.sub(r"\1_", title))
+    for known in KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name
     return None
@@ -250,28 +250,9 @@ def is_amid(title: str) -> bool:
     >>> is_amid("word_recall_task"), is_amid("SVHN recall"), is_amid("test_mae_kcal")
     (True, False, False)
     """
-    words = [word for word in _joined(title).split("_") if not _SPLIT.fullmatch(word)]
+    words = [word for word in joined(title).split("_") if not _SPLIT.fullmatch(word)]
     ends = (" ".join(words[1:]), " ".join(words[:-1]))
     return all(metric_named(part) == metric_named(title) for part in ends)
-
-
-def metrics_in(text: str) -> set[str]:
-    """Return the metrics of detection that a text mentions, or else the others.
-
-    >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10")), metrics_in("accuracy of nets")
-    (['fpr95'], {'accuracy'})
-    >>> metrics_in("balanced_accuracy_results")
-    {'balanced accuracy'}
-    """
-    words = _DETECTED.sub("", _OTHER_SENSE.sub("", _joined(text)))
-    found = set()
-    for known in _KNOWN:  # the first match decides: balanced accuracy is not accuracy
-        words, times = known.pattern.subn("__", words)
-        found |= {known.measure.name} if times else set()
-    found -= {""}
-    if len(found & GENERAL) >= _LISTED:  # all that was computed
-        return found
-    return found - GENERAL or found
 
 
 def measure_called(name: str) -> Measure | None:

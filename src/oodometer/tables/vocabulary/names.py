@@ -29,12 +29,13 @@ _GENERIC = frozenset(
     {"ours", "baseline", "proposed", "ensemble", "dropout", "softmax", "augmix", "cutmix",
      "cosine", "margin", "relation", "ml", "line", "gen", "scale", "deepensemble",
      "deepensembles", "pixmix", "conf", "residual", "entropy", "ae", "vae", "gmm",
-     "knn", "mcdropout", "gaussianmixture"}
+     "knn", "mcdropout", "gaussianmixture", "sngp", "swag", "duq", "due", "laplace",
+     "batchensemble"}
 )  # fmt: skip
 # What others are measured by, and nobody can use: bounds, chance, people.
 _REFERENCES = re.compile(
     r"(?:the|theoretical|supervised|performance)*(?:oracle)?(?:upper|lower)bound|oracle|groundtruth"
-    r"|(?:random)?(?:chance|guess|guessing)(?:level|baseline|performance)?|random(?:baseline|level)"
+    r"|(?:random)?(?:chance|guess|guessing)(?:level|baseline|performance)?|random(?:baseline|level)|noisefloor"
     r"|(?:non)?(?:expert)?humans?(?:expert|level)?s?(?:performance|baseline|accuracy|average|score)?"
 )
 

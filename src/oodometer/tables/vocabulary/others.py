@@ -20,12 +20,23 @@ _OF_P_VALUES = frozenset({"value", "values", "val", "vs", "wilcoxon", "ttest", "
                           "adjusted", "friedman"})  # fmt: skip
 _OUTCOMES = frozenset({"wins", "losses", "ties", "draws"})  # words of titles
 # Words of titles of what was found in each run, and what it is that was.
-_FOUND = frozenset(
-    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "stop", "ran", "converged"}
+_FOUND = frozenset(  # worst: the data set on which a model is worst
+    {
+        "best",
+        "worst",
+        "selected",
+        "stopped",
+        "stopping",
+        "chosen",
+        "optimal",
+        "stop",
+        "ran",
+        "converged",
+    }
 )
 _FINDINGS = frozenset(
     {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
-     "params", "parameters", "hyperparameters", "checkpoint"}
+     "params", "parameters", "hyperparameters", "checkpoint", "dataset", "datasets"}
 )  # fmt: skip
 # Words of titles of what one model is tested under, or what is done to its data.
 _CONDITIONS = frozenset(

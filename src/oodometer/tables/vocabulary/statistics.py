@@ -9,8 +9,10 @@ from oodometer.factors import plain, words_of
 # Words that say which of several metrics, not on which data set.
 _SPLITS = frozenset(
     {"train", "training", "val", "valid", "validation", "dev", "testing", "image", "pixel", "i",
-     "p", "imagelevel", "pixellevel", "level", "px", "sp", "img", "pix"}
+     "p", "imagelevel", "pixellevel", "level", "px", "sp", "img", "pix", "submission",
+     "leaderboard", "lb", "kaggle", "holdout", "heldout"}
 )  # fmt: skip
+_OF_SPLITS = frozenset({"on", "the", "set", "split", "data", "partition"})  # submission set
 _QUALIFIERS = _SPLITS | frozenset(
     {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",
      "localization", "sample", "instance", "classification", "zero", "shot", "zeroshot", "fewshot",
@@ -22,7 +24,8 @@ _QUALIFIERS = _SPLITS | frozenset(
      "sequence", "sent", "bound", "boundary", "phrase", "span", "entity", "slot", "intent", "field",
      "critical",
      "adaptive", "static", "classwise", "balanced", "unbalanced",
-     "corrupted", "perturbed", "aligned", "conflict", "conflicting", "biased", "unbiased",
+     "corrupted", "corruption", "perturbed", "aligned", "conflict", "conflicting", "biased",
+     "unbiased",
      "minority", "majority"}
 )  # fmt: skip
 _STORED_AS = re.compile(r"(?:fp|f|bf|float|int|uint|q)(?:2|4|8|16|32|64)(?:bit)?")  # int8, fp16
@@ -46,7 +49,7 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"(?:avg|average|averaged|mean|ø|∅|mittel|mittelwert|durchschnitt|moyenne|promedio)"
     r"(?:over|of|across|for|on|all|the|ood|id|near|far|out|outlier|sets?|data|datasets?|methods?|"
     r"detectors?|outliers?|perf|performance|scores?|results?|values?|accuracy|acc|auroc|auc|ranks?|"
-    r"ranking|tasks?|\d+)*"
+    r"ranking|tasks?|best|last|final|\d+)*"
 )
 _ALL = re.compile(  # All classes, all texture classes
     r"(?i)(?:all|total)\s+(?:\w+\s+){0,2}(?:classes|categories|objects|textures|datasets|sets|tasks|domains)"
@@ -98,6 +101,19 @@ def is_statistic(title: str) -> bool:
     """
     words = words_of(title)
     return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
+
+
+def without_words_for_splits(what: str) -> str:
+    """Return which split of the data words name, without those that merely say that it is one.
+
+    >>> without_words_for_splits("on submission set"), without_words_for_splits("on set")
+    ('submission', '')
+    >>> without_words_for_splits("SVHN set")
+    'SVHN set'
+    """
+    words = what.split()
+    rest = [word for word in words if plain(word) not in _OF_SPLITS]
+    return " ".join(rest) if is_qualifier(" ".join(rest), of_sets=True) else what
 
 
 def is_qualifier(words: str, *, of_sets: bool = False) -> bool:

@@ -37,7 +37,7 @@ MODEL_TITLES = (
     "models", "framework", "frameworkname",
     "algorithmname", "algorithms", "algo", "estimator", "learner", "system", "technique",
     "strategy", "approaches", "variant", "ablation", "kernel", "name", "featureset", "tool",
-    "solver",
+    "solver", "tracker", "trackers",
     "modelo", "modèle", "modell", "模型", "モデル", "모델", "分类器", "分類器", "분류기",
     "classificador", "klassifikator", "classifieur", "算法", "アルゴリズム", "알고리즘",
 )  # fmt: skip
@@ -56,7 +56,7 @@ COMPARED_WORDS = frozenset(
      "embedding", "embeddings", "tokenizer", "prompt", "prompting", "postprocessor", "scorer",
      "training", "pretraining", "objective", "aggregation", "fusion", "sampler", "sampling",
      "imputer", "scaler", "name", "arm", "arms", "row", "component", "components", "module",
-     "modules", "features", "calibration"}
+     "modules", "features", "calibration", "revision", "revisions"}
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
@@ -123,10 +123,8 @@ _SETTING_WORDS = frozenset(
 )  # fmt: skip
 # Words of titles whose numbers are no results of detectors.
 NO_RESULTS = frozenset(
-    {"params", "parameters", "time", "times", "seconds", "ms", "hours", "flops", "gflops", "macs",
-     "latency", "memory", "gb", "mb", "speed", "throughput", "p", "pvalue", "pvalues",
-     "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
-     "citations"}
+    {"ms", "gb", "mb", "speed", "p", "pvalue", "pvalues", "improvement", "diff", "difference", "δ",
+     "year", "epochs", "gain", "delta", "rank", "citations"}
 )  # fmt: skip
 
 

@@ -70,14 +70,14 @@ def common(said: Iterable[Uncertainty]) -> Uncertainty:
 
 
 def _counts(sentence: str) -> list[int]:
-    """Return the numbers of runs in a sentence, unless they are runs of a search."""
-    if _OTHER_RUNS.search(sentence):
-        return []
+    """Return the numbers of runs in a sentence, unless they are runs of a search; seeds are not."""
+    of_search = bool(_OTHER_RUNS.search(sentence))
     found = [
         number[1]
         for pattern in (_COUNTED, _REPEATED, _EQUALS)
         for number in pattern.finditer(sentence)
         if not _PICKED.search(sentence[: number.start()])
+        and not (of_search and "seed" not in number[0].casefold())
     ]
     return [_WORDS.get(word.casefold()) or int(word) for word in found]
 

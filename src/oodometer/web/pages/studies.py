@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from oodometer.engine.lead.reported import report_content
-from oodometer.engine.plan.artefacts import UNITS, Stage
+from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.plan.study_index import Outcome
 from oodometer.engine.stores import DamagedError
 from oodometer.engine.upkeep.watch import RunnerReport
@@ -31,7 +31,6 @@ class StageProgress:
     """How far a stage is."""
 
     stage: Stage
-    unit: str  # what is counted
     done: int
     wanted: int
 
@@ -82,8 +81,7 @@ def _progress(
         detectors=len(entry.settings),
         state="running" if report else "finished" if entry.outcome else "not finished",
         stages=tuple(
-            StageProgress(stage, UNITS[stage], done, wanted)
-            for stage, (done, wanted) in stages.items()
+            StageProgress(stage, done, wanted) for stage, (done, wanted) in stages.items()
         ),
         failed=len(queries.failures(connection, entry.number, 1000)),
         seconds_left=None if report is None else report.progress.seconds_left,
