@@ -20,6 +20,7 @@ _BOTH = re.compile(r"(?P<lines>[^\\]*\w)\s*(?:\\+|⟍|╲|∖)\s*(?P<titles>\w.*
 _VARIANT = re.compile(r"(?i)\bours|\bproposed|\bbaseline")  # names of methods, never of data
 _METHOD, _DATA = "Method", "dataset"  # titles of lines whose own is that of the columns
 _METRIC, _UNTITLED = "metric", "column 1"
+_LOOKED_AT = 200  # lines whose names tell what they are
 _SETS = OOD_TITLES | ID_TITLES
 _COMPARED = DETECTOR_TITLES.union(MODEL_TITLES)
 _KNOWN = _COMPARED | _SETS | TITLES.keys()
@@ -56,15 +57,16 @@ def with_named_axes(
     titles = [*called, *titles[labels:]]
     rest = [""] * (labels - 1)
     levels = [[name, *rest, *row[labels:]] for name, row in zip(named, header, strict=False)]
-    parted = any(is_heading(row, numeric, len(titles)) for row in body)  # become a column later
-    if not levels or parted or (len(levels) == 1 and crossed(titles[labels:])):
+    if not levels or (len(levels) == 1 and crossed(titles[labels:])):
+        return list(titles), body
+    if any(is_heading(row, numeric, len(titles)) for row in body):  # these become a column later
         return list(titles), body
     return stacked(titles, [*levels, [*called, *rest]], body, labels, notes)
 
 
 def _names(body: Rows, column: int) -> list[str]:
     """Return the names of a column, without headings, which stand alone."""
-    rows = (row for row in body if len(row) > column and sum(map(bool, row)) > 1)
+    rows = (row for row in body[:_LOOKED_AT] if len(row) > column and sum(map(bool, row)) > 1)
     return [*dict.fromkeys(row[column] for row in rows if row[column])]
 
 

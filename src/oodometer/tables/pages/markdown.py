@@ -54,6 +54,8 @@ def with_rules(text: str) -> str:
 
     A page with one such block is nothing but a table, and is read as that.
     """
+    if "|" not in text:
+        return text
     blocks: list[list[str]] = [[]]
     for line in text.splitlines():
         is_row = len(line.strip()) > 1 and line.strip()[0] == line.strip()[-1] == "|"
