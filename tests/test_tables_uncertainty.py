@@ -149,3 +149,17 @@ def test_means_without_spreads_are_not_called_a_single_run(tmp_path):
     path.write_text(table)
     said = " ".join(claim.text for claim in analyze(path)[0].claims)
     assert "in this single run" in said
+
+
+def test_stated_means_and_other_findings_compare_the_same_cells():
+    """Conditions that only one set has leave the others out, in every finding of a page."""
+    lines = [
+        {"method": name, "ood": ood, "train_size": size, "auroc_mean": value + lead,
+         "auroc_std": 0.01, "n": 5}
+        for name, lead in (("msp", 0.0), ("knn", 0.03))
+        for ood, size, value in (("svhn", "100", 0.90), ("svhn", "1000", 0.92),
+                                 ("lsun", "", 0.80), ("dtd", "", 0.70))
+    ]  # fmt: skip
+    finding = analyze(pd.DataFrame(lines))[0]
+    assert "0.940" in finding.claims[0].text and "over 1 outlier set" in finding.claims[0].text
+    assert any("all on svhn" in text for name, text in finding.reading if name == "compared")

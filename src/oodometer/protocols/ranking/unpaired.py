@@ -272,6 +272,9 @@ class _Stated(NamedTuple):
 
 def _stated(table: Results) -> _Stated:
     frame, field = _with_sets(table), cases_of(table)
+    compared = {(pair.id, pair.ood) for pair in field.cells.pairs}  # as in all other findings
+    pairs = zip(frame["id"], frame["ood"], strict=True)
+    frame = frame[[pair in compared for pair in pairs]]
     kept = frame[frame["detector"].isin(field.detectors)]
     # No spread at all is that of a single run, or of one that was rounded away.
     spreads = kept.groupby("detector")["spread"]
