@@ -74,6 +74,10 @@ def test_tables_of_means_and_of_differences_are_not_asked_about(tmp_path):
     for apart in (mean.replace("88", "98"), mean.replace("Average over sets", "Scores")):
         with pytest.raises(UserError, match="holds 2 tables with results"):
             read(tmp_path, sets + apart)
+    # The mean of more sets, and more names.
+    for unlike in ("| KNN | 91 |\n", "| KNN | 88 |\n| ViM | 88 |\n"):
+        with pytest.raises(UserError, match="holds 2 tables with results"):
+            read(tmp_path, sets + mean.replace("| KNN | 88 ± 1 |\n", unlike))
     other = mean.replace("MSP", "ODIN").replace("KNN", "ViM")  # of other names
     asked_about = "holds 2 tables with results"
     with pytest.raises(UserError, match=asked_about):

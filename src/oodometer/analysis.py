@@ -84,7 +84,7 @@ def _of_sets(reading: Reading) -> Reading:
     if not reading.doubt:
         return reading
     main = reading.results[0]
-    sets = "id" if len(main.frame["id"].unique()) > 1 else "ood"
+    sets = "id" if len(main.ids) > 1 else "ood"
     means = main.frame.pivot_table("value", sets, "detector", "mean", sort=False)
     leaders = (means if main.higher_is_better else -means).idxmax(axis="columns")
     if len(set(leaders)) > 1 and _decides(main):

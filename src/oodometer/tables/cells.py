@@ -184,7 +184,12 @@ def interval_of(text: str) -> tuple[float, float] | None:
     return (_number(found[1]), _number(found[2])) if found else None
 
 
-_OF_ATTACK = re.compile(r"[^/]{0,8}\d+\s*/\s*25[56]")  # how far it changes pixels: ε = 8/255
+_OF_ATTACK = re.compile(r"[^/]{0,8}(?:\d+\s*/\s*255|(?<!\d)\d\d?\s*/\s*256)")
+
+
+def is_of_attack(text: str) -> bool:
+    """Whether a text says how far an attack changes pixels: ε = 8/255."""
+    return _OF_ATTACK.fullmatch(text) is not None
 
 
 def holds_numbers(text: str) -> bool:
@@ -195,7 +200,7 @@ def holds_numbers(text: str) -> bool:
     """
     if "/" not in text or read_cell(text) is not None:  # 91.2 +/- 0.3
         return read_cell(text) is not None
-    if _OF_ATTACK.fullmatch(text):
+    if is_of_attack(text):
         return False
     parts = text.split("/")
     numbers = [part for part in parts if read_cell(part.strip()) is not None]

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oodometer.factors import TITLES, plain, words_of
-from oodometer.tables.cells import is_gap, may_be_places, numeric_share, read_cell, value_of
+from oodometer.tables.cells import (
+    is_gap,
+    is_of_attack,
+    may_be_places,
+    numeric_share,
+    read_cell,
+    value_of,
+)
 from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
@@ -107,14 +114,21 @@ def _without_crosses(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Read how many of a total were right as a rate: 1602/1740."""
+    """Read how many of a total were right as a rate: 1602/1740.
+
+    Beside a column of a metric, they are settings: 1024/4096 tokens, an attack of size 8/255.
+    """
     new: dict[str, list[str]] = {}
     example = ""
+    beside = [c for c in map(str, frame.columns) if metric_named(c) is not None]
+    is_beside = any(numeric_share(frame[c]) > 0.5 for c in beside)
     for title in map(str, frame.columns):
         texts = frame[title].tolist()
         counts = [None if is_gap(text) else _COUNTED.fullmatch(text.strip()) for text in texts]
         found = [count for count in counts if count]
         if "/" in title or not found or len(found) < sum(not is_gap(text) for text in texts):
+            continue
+        if metric_named(title) is None and (is_beside or all(is_of_attack(c[0]) for c in found)):
             continue
         if plain(title) in TITLES or mentions_setting(title) or "resolution" in words_of(title):
             continue
