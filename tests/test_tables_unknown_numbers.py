@@ -193,4 +193,4 @@ def test_a_metric_of_groups_of_people_has_no_data_set_of_training(tmp_path):
     rows = [f"{m},{s},0.{k}{s}1,0.{k}{s}4" for k, m in enumerate("abc", 1) for s in range(4)]
     (tmp_path / "t.csv").write_text("\n".join(["model,seed,FPR95 female,FPR95 male", *rows]))
     finding = om.analyze(tmp_path / "t.csv")[0]
-    assert "female, male are read as data sets, not as forms of fpr95" in str(finding.reading)
+    assert "female, male are read as data sets, not as forms of FPR@95TPR" in str(finding.reading)

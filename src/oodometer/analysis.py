@@ -90,7 +90,7 @@ def _of_sets(reading: Reading) -> Reading:
     if len(set(leaders)) > 1 and _decides(main):
         raise UserError(reading.doubt)
     shown = listed([shortened(str(name)) for name in means.index])
-    note = f"{shown} are read as data sets, not as forms of {main.metric}"
+    note = f"{shown} are read as data sets, not as forms of {main.label}"
     return replace(reading, notes=(note, *reading.notes))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.cells import (
     is_gap,
-    is_of_attack,
+    is_no_pair,
     may_be_places,
     numeric_share,
     read_cell,
@@ -33,7 +33,6 @@ _LABELLED = re.compile(  # Acc@1 73.7, AUROC: 91.2%
 _BEHIND = re.compile(r"\s*\((\d+(?:\.\d+)?)\s?%?\)\s*$")  # 90.1 (91.2)
 _COUNTED = re.compile(r"(\d+)\s*/\s*(\d+)(?:\s*\(\s*[\d.]+\s*%\s*\))?")  # 1602/1740 (92.1%)
 _LARGEST_PERCENTAGE = 100
-_MONTHS, _FIRST_YEAR = 12, 1990  # of dates
 _UNCERTAIN = re.compile(r"([+\-−]?\d+\.(\d+))\((\d{1,3})\)")  # 2.62(26)
 _LONGEST = 200  # characters of a cell that is looked at
 _CROSSES = frozenset({"x", "X"})
@@ -128,7 +127,7 @@ def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         found = [count for count in counts if count]
         if "/" in title or not found or len(found) < sum(not is_gap(text) for text in texts):
             continue
-        if metric_named(title) is None and (is_beside or all(is_of_attack(c[0]) for c in found)):
+        if metric_named(title) is None and (is_beside or all(is_no_pair(c[0]) for c in found)):
             continue
         if plain(title) in TITLES or mentions_setting(title) or "resolution" in words_of(title):
             continue
@@ -148,9 +147,8 @@ def _are_counts(right: Sequence[int], total: Sequence[int]) -> bool:
     whole = all(part <= of and of for part, of in zip(right, total, strict=True))
     shared = len(set(total)) == 1 and len(total) >= _FEWEST_PAIRS
     numbered = set(right) == set(range(1, max(total) + 1))  # 1/5, 2/5, …
-    months = max(right) <= _MONTHS and min(total) > _FIRST_YEAR  # 05/2024
     counted = max(total) > _LARGEST_PERCENTAGE or shared
-    return whole and counted and not numbered and not months
+    return whole and counted and not numbered
 
 
 def _with_uncertainties(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, are_checkpoints, plain, words_of
-from oodometer.tables.cells import is_gap, is_of_attack, numeric_share, read_cell, value_of
+from oodometer.tables.cells import is_gap, is_no_pair, numeric_share, read_cell, value_of
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_decimals, are_runs
@@ -221,7 +221,7 @@ def _several(frame: pd.DataFrame) -> list[str]:
 
 
 def _holds_several(text: str) -> bool:
-    return _SEVERAL.fullmatch(text) is not None and not is_of_attack(text)
+    return _SEVERAL.fullmatch(text) is not None and not is_no_pair(text)
 
 
 def _count(cell: str) -> str:
