@@ -194,3 +194,11 @@ def test_a_metric_of_groups_of_people_has_no_data_set_of_training(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(["model,seed,FPR95 female,FPR95 male", *rows]))
     finding = om.analyze(tmp_path / "t.csv")[0]
     assert "female, male are read as data sets, not as forms of FPR@95TPR" in str(finding.reading)
+
+
+def test_rates_of_groups_of_people_are_another_metric_than_accuracy(tmp_path):
+    rows = [f"{m},{s},0.8{k}{s},0.1{k}{s},0.2{k}{s}" for k, m in enumerate("abc") for s in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["model,seed,accuracy,fpr_old,fpr_young", *rows]))
+    reading = read_results(tmp_path / "t.csv")
+    assert [results.metric for results in reading.results] == ["accuracy"]
+    assert dict(reading.columns)["fpr_old"] == "not used: another kind of metric"

@@ -241,8 +241,9 @@ def _metric_of(title: str) -> str | None:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name
     first, _, rest = text.partition("_")
-    of_detection = first == "fpr" and (is_set(rest) or is_detector(rest))  # not fpr_female
-    return "fpr95" if of_detection else None
+    if first != "fpr" or not rest:
+        return None
+    return "fpr95" if is_set(rest) or is_detector(rest) else ""  # of what, or at which threshold
 
 
 def is_amid(title: str) -> bool:
