@@ -3,7 +3,8 @@
     python benchmarks/coverage.py [PART] [simulations]
 
 PART: means, areas, shares, one_factor, tests, correlations, wins, runs, power, leaderboard,
-scored, nested, nested_pages, nested_tables, two_runs, varying_least, equal_pages or all.
+whole_boards, scored, nested, nested_pages, nested_tables, two_runs, varying_least, spreads,
+equal_pages or all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -18,12 +19,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from equal_pages import equal_pages
-from few_runs import leaderboards
+from few_runs import leaderboards, whole_boards
 from nested import nested_runs
 from nested_pages import nested_pages
 from nested_tables import nested_tables
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
+from spreads import equal_spreads
 from two_runs import two_runs
 from varying_least import varying_least
 
@@ -420,12 +422,14 @@ PARTS: dict[str, Callable[[int], None]] = {
     "runs": needed_runs,
     "power": promised_power,
     "leaderboard": leaderboards,
+    "whole_boards": whole_boards,
     "scored": scored_leaderboards,
     "nested": nested_runs,
     "nested_pages": nested_pages,
     "nested_tables": nested_tables,
     "two_runs": two_runs,
     "varying_least": varying_least,
+    "spreads": equal_spreads,
     "equal_pages": equal_pages,
 }
 

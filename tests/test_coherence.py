@@ -14,11 +14,18 @@ import scipy.stats
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
+from oodometer.factors import Factor
 from oodometer.finding import Finding
 from oodometer.metrics import Estimate
 from oodometer.protocols import PROTOCOLS, score_protocol
+from oodometer.protocols.common.differences import Paired, paired_difference
 from oodometer.protocols.common.measured import Measured
+from oodometer.protocols.common.outer_units import OuterUnits
+from oodometer.protocols.instability.comparisons import level_comparisons
+from oodometer.protocols.instability.spreads import compared, spreads
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
+from oodometer.protocols.robustness.comparisons import compare_means
+from oodometer.protocols.robustness.scored import arrange
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
 from oodometer.stats.leaderboard import from_values, leaderboard
@@ -843,6 +850,27 @@ def test_instability_shows_the_intervals_that_it_judges_by():
         check_moves(found_by("instability", results))
 
 
+@pytest.mark.parametrize("repeat", ["seed", "fold"])
+@pytest.mark.parametrize("higher", [True, False])
+def test_protocols_compare_means_under_a_condition_by_one_rule(repeat, higher):
+    rng = np.random.default_rng(4)
+    lines = [
+        {"detector": d, "ood": "far", "optimizer": o, repeat: r,
+         "value": 0.9 + 0.02 * rng.normal() - 0.01 * (d == "a")}
+        for o in ("adam", "sgd") for d in "abcde" for r in range(5)
+    ]  # fmt: skip
+    factors = (Factor("optimizer"), Factor(repeat, "repeat"))
+    results = Results(pd.DataFrame(lines), factors, "auroc", higher)
+    (by_score,) = compare_means(arrange(results)).values()
+    (by_move,) = level_comparisons(spreads(compared(results)[0], "optimizer"))
+    for one, other in zip(by_score, by_move, strict=True):
+        assert (one.context, one.order) == (other.context, other.order)
+        means = [[abs(own.values[n]) for n in one.order] for own in (one, other)]  # noqa: PD011
+        assert means[0] == pytest.approx([100 * mean for mean in means[1]])
+        for name, lead in one.leads.items():
+            assert lead.p_value == pytest.approx(other.leads[name].p_value, rel=1e-9), name
+
+
 def test_protocols_agree_whether_a_condition_changes_the_best_detector():
     """Three runs under each of two optimizers: variances are shared wherever means are compared."""
     rng = np.random.default_rng(2)
@@ -865,3 +893,70 @@ def found_by(name: str, results: Results) -> Finding:
     found = PROTOCOLS[name].of_results
     assert found is not None
     return found(Measured(results, {results.metric: results}, ""), np.random.default_rng(0))
+
+
+def unbalanced(seed):
+    """Two kinds of labels, two networks of which one has far more runs, and is far better."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        {"detector": f"d{d}", "ood": ood, "label_noise": noise, "network": network, "seed": s,
+         "auroc": 0.9 - 0.03 * d - 0.1 * (network == "small") + rng.normal(0, 0.01)}
+        for d in range(4) for ood in ("near", "far") for noise in ("clean", "uniform(rate=0.4)")
+        for network, seeds in (("large", 6), ("small", 3)) for s in range(seeds)
+    ]  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def test_all_means_of_a_page_weigh_conditions_the_same():
+    # One more run of a network is no reason why that network should count more.
+    frame = unbalanced(0)
+    by_network = frame.groupby(["detector", "ood", "label_noise", "network"])["auroc"].mean()
+    by_noise = by_network.groupby(["detector", "ood", "label_noise"]).mean()
+    on_sets = by_noise.groupby(["detector", "ood"]).mean()
+    pages = {found.protocol: found for found in analyze(frame)}
+    shown = {t.name: t for found in pages.values() for t in found.tables}
+    for d in (f"d{n}" for n in range(4)):
+        row = {name: {own[0]: own for own in table.rows}.get(d) for name, table in shown.items()}
+        assert row["means"][1].value == pytest.approx(on_sets[d].mean())
+        for ood in ("near", "far"):
+            place = shown["sets"].columns.index(ood)
+            assert row["sets"][place] == pytest.approx(on_sets[d, ood])
+            assert row[f"spread-seed-{ood}"][1] == pytest.approx(on_sets[d, ood])
+            levels = shown[f"levels-network-{ood}"]  # of the three seeds that both have
+            small = dict(zip(levels.columns, levels.rows[1], strict=True))
+            assert small[d] == pytest.approx(by_network[d, ood].loc[:, "small"].mean())
+        noisy = {noise: by_noise[d].loc[:, noise].mean() for noise in frame["label_noise"].unique()}
+        assert row["medians"][1:] == pytest.approx([*noisy.values()])
+        cost = row["questions"][1] - row["questions"][2]
+        assert cost == pytest.approx(noisy["clean"] - noisy["uniform(rate=0.4)"])
+    text = " ".join(caveat for page in pages.values() for caveat in page.caveats)
+    assert "each condition counts the same in means" in text and "each run counts" in text
+
+
+def test_a_permutation_does_not_exchange_runs_that_count_differently():
+    # Twelve runs of one network agree, three of the other say the reverse: the mean is about 0.
+    runs = [{"network": n, "seed": s} for n, seeds in (("a", 12), ("b", 3)) for s in range(seeds)]
+    units = OuterUnits.of(runs, [Factor("network"), Factor("seed", "repeat")])
+    rng = np.random.default_rng(0)
+    gaps = np.array([0.02] * 12 + [-0.02] * 3) + rng.normal(0, 0.002, 15)
+    plain = paired_difference(Paired(gaps, np.zeros(15)), 1, rng)
+    found = paired_difference(Paired(gaps, np.zeros(15), units), 1, rng)
+    assert plain.p_value < 0.05 and plain.value > 0.01
+    assert found.p_value > 0.5 and abs(found.value) < 0.002
+
+
+def test_a_page_says_that_its_runs_are_skewed_and_vary_unequally():
+    """Few runs of one detector do not show a tail; ten runs of eighteen do."""
+    rng = np.random.default_rng(3)
+    spreads = np.exp(np.linspace(-1.0, 1.0, 18))[:, None]
+    tails = {
+        "below": 1.0 - rng.exponential(size=(18, 10)),
+        "above": rng.exponential(size=(18, 10)) - 1.0,
+        "normal": rng.normal(size=(18, 10)),
+    }
+    for side, moved in tails.items():
+        values = 0.85 + 0.005 * spreads * moved
+        found = told({f"d{n}": row for n, row in enumerate(values)}, seed=range(10))["ranking"]
+        said = [caveat for caveat in found.caveats if "Single runs lie far" in caveat]
+        assert len(said) == (side != "normal")
+        assert all(f"lie far {side} the mean" in caveat and "-fold" in caveat for caveat in said)

@@ -203,16 +203,22 @@ def test_headings_below_one_about_each_data_set_name_data_sets(tmp_path):
     assert read(tmp_path, "\n".join(["## Results", *parts])).results[0].factor_names == ("section",)
 
 
-def test_crossed_titles_with_unknown_data_sets_may_be_parted(tmp_path):
-    sets, networks = ("Cityline", "Oakmill", "Harborview"), ("ResNet", "ViT")
-    titles = " & ".join(f"{name} {network}" for name in sets for network in networks)
+def crossed_titles(second):
+    sets = ("Cityline", "Oakmill", "Harborview")
+    titles = " & ".join(f"{name} {other}" for name in sets for other in second)
     rows = [
         f"{name} & 8{n} & 6{n} & 7{n} & 6{n} & 7{n} & 6{n}"
         for n, name in enumerate(["MSP", "KNN", "ViM"])
     ]
     body = r" \\ ".join([f"Method & {titles}", *rows])
     tabular = rf"\begin{{tabular}}{{lcccccc}}{body}\end{{tabular}}"
-    text = rf"\begin{{table}}\caption{{AUROC}}{tabular}\end{{table}}"
+    return rf"\begin{{table}}\caption{{AUROC}}{tabular}\end{{table}}"
+
+
+def test_crossed_titles_with_unknown_data_sets_may_be_parted(tmp_path):
+    results = read(tmp_path, crossed_titles(("ResNet", "ViT")), name="known.tex").results[0]
+    assert len(results.ood) == 3 and results.factor_names == ("network",)
+    text = crossed_titles(("plain", "rich"))
     asked(tmp_path, text, "ood+condition=*", "ood=*", name="page.tex")
 
 

@@ -268,3 +268,15 @@ def test_a_dependence_is_the_largest_only_if_intervals_part():
     assert claim([0.20, 0.29, 0.23]).verdict == "undecided"
     told = claim([0.20, 0.21, 0.22])
     assert told.verdict == "holds" and "first 31.0 points [28.5, 33.5]" in told.evidence
+
+
+def test_means_weigh_conditions_the_same_as_those_of_the_ranking():
+    table = world({"knn": {"k=1": 0.0, "k=5": 1.0}}, runs=7)
+    runs = {run: {"seed": n % 5, "network": "large" if n < 5 else "small"}
+            for n, run in enumerate(table.runs)}  # fmt: skip
+    cases = tuning_cases(replace(table, runs=runs, factors=()))
+    (found,) = cases.detectors
+    (row,) = judged(replace(table, runs=runs, factors=())).tables[0].rows
+    for place, values in ((2, found.default), (3, found.tuned)):
+        assert row[place] == pytest.approx(0.5 * (values[:5].mean() + values[5:].mean()))
+    assert row[5].value == pytest.approx(row[3] - row[2])

@@ -51,6 +51,14 @@ def weights(variances: ArrayLike, epsilon: Epsilon = "printed") -> Floats:
     return np.asarray(confidence / (confidence.sum(axis=-1, keepdims=True) + rest))
 
 
+def heaviest(variances: Floats, epsilon: Epsilon = "printed") -> float:
+    """The largest weight of a part, or of all parts whose runs agree if others do not."""
+    shares = weights(variances, epsilon)
+    agreeing = variances <= 1e-6  # epsilon: below it, the confidence is epsilon's and not the runs'
+    together = float(shares[agreeing].sum()) if not agreeing.all() else 0.0
+    return max(float(shares.max()), together)
+
+
 def _confidences(variances: Floats, epsilon: Epsilon) -> tuple[Floats, float]:
     """Confidences, and what is added to their sum."""
     if epsilon == "printed":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import ndtr
 
 from oodometer.metrics.counts import Floats
+from oodometer.stats.sharing import FEWEST_ROWS, independent_rows
 
 FEWEST = 3  # two values are always symmetric
 FARTHEST = 2.5  # times Student's quantile
@@ -20,6 +22,23 @@ def skewness(values: Floats) -> float:
         return 0.0
     deviations = deviations / largest
     return float((deviations**3).mean() / (deviations**2).mean() ** 1.5)
+
+
+def common_skewness(values: Floats) -> tuple[float, float]:
+    """Mean skewness of the rows of (k, n) runs, and the chance of so much if all are normal.
+
+    Few runs of one row show next to nothing of a tail, those of many rows do. What moves all rows
+    alike, the median of each run, is taken out, as it does no harm to differences. The variance of
+    a normal row's skewness is 6 (n - 2) / ((n + 1) (n + 3)) (Fisher 1930); rows that move together
+    count as few (`independent_rows`). Of three rows or fewer nothing is known.
+    """
+    rows, runs = values.shape
+    if rows < FEWEST_ROWS or runs < FEWEST:
+        return 0.0, 1.0
+    own = values - np.median(values, axis=0)
+    mean = float(np.mean([skewness(row) for row in own]))
+    variance = 6.0 * (runs - 2.0) / ((runs + 1.0) * (runs + 3.0)) / float(independent_rows(values))
+    return mean, 2.0 * float(ndtr(-abs(mean) / math.sqrt(variance)))
 
 
 def skewness_of_mean(values: Floats) -> float:

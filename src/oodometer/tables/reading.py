@@ -24,9 +24,11 @@ from oodometer.tables.frames.glued import (
     without_names_of_others,
 )
 from oodometer.tables.frames.id_sets import with_id_sets
+from oodometer.tables.frames.line_metrics import with_metrics_of_lines
 from oodometer.tables.frames.negated import unnegated
 from oodometer.tables.frames.parted_titles import with_parted_titles
 from oodometer.tables.frames.paths import gather
+from oodometer.tables.frames.stated_titles import with_stated_titles
 from oodometer.tables.frames.titles import tidied
 from oodometer.tables.frames.unfolding import unfolded
 from oodometer.tables.guessing.alternatives import (
@@ -115,11 +117,11 @@ def read_results(
 
 def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:
     """Read one table: first what its columns are, then its lines."""
-    frame, titles = tidied(table.frame)
+    frame, titles = tidied(with_stated_titles(table.frame, notes))
     require_no_matrix(frame, columns)
     pairs, roles_said = parted_pairs(columns)
     frame = unfolded(frame, notes, table.about, pairs, roles_said)
-    frame = unnegated(frame, roles_said, notes)
+    frame = with_metrics_of_lines(unnegated(frame, roles_said, notes), notes)
     frame = with_id_sets(frame, notes)
     frame, roles_said = with_parted_titles(without_differences(frame, notes), roles_said, notes)
     frame = uncrossed(frame, notes)

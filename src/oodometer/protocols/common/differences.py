@@ -46,16 +46,34 @@ class Paired(NamedTuple):
         return len(self.a)
 
     @property
+    def value(self) -> float:
+        """Mean of a - b; conditions weigh the same."""
+        return float(self.units.mean(self.a - self.b))
+
+    @property
     def by_t(self) -> Difference:
         """Mean of a - b by Student's t: over cases, and over what several of them share."""
-        values = np.array([self.a, self.b])
         if self.size < FEWEST_FOR_T:
-            return Difference(float((self.a - self.b).mean()), -np.inf, np.inf, 1.0)
-        return difference(self.units.compared(values, _own_variances), 0, 1, LEVEL)
+            return Difference(self.value, -np.inf, np.inf, 1.0)
+        values = np.array([self.a, self.b])
+        return difference(compare_runs(values, self.units, shared=False), 0, 1, LEVEL)
 
 
-def _own_variances(values: Floats) -> Pairwise:
-    return from_values(values, shared=False)
+def compare_runs(
+    values: Floats,
+    units: OuterUnits = INDEPENDENT,
+    *,
+    bounds: tuple[float, float] = UNBOUNDED,
+    shared: bool = True,
+) -> Pairwise:
+    """Means of (rows, training runs), higher is better, and the errors of their differences.
+
+    Every mean over training runs, under one condition or over all, is found and compared here, so
+    that a page shows no two means of the same thing: conditions weigh the same, and what runs share
+    counts. `shared`: rows share their variances.
+    """
+    found = units.compared(values, lambda own: from_values(own, bounds=bounds, shared=shared))
+    return units.with_means(found, values, bounds)
 
 
 def paired_difference(pair: Paired, comparisons: int, rng: np.random.Generator) -> Difference:
@@ -65,10 +83,11 @@ def paired_difference(pair: Paired, comparisons: int, rng: np.random.Generator) 
     with 5 runs none is below 0.06, whatever the data. The p-value is not yet adjusted; for how many
     `comparisons` it will be decides whether permutation could find anything. The interval is what
     the same test does not reject: it leaves out 0 if and only if p is below the level. Runs that
-    are not independent of each other cannot be permuted one by one, and are compared by t.
+    are not independent of each other, or do not count the same, cannot be permuted one by one, and
+    are compared by t.
     """
     a, b, units = pair
-    if not units.are_independent:
+    if not units.are_alike:
         return pair.by_t
     patterns = copy.deepcopy(rng)  # for intervals at other levels: of the same random patterns
     differing = int(np.count_nonzero(np.asarray(a) != np.asarray(b)))
@@ -94,7 +113,7 @@ def paired_difference(pair: Paired, comparisons: int, rng: np.random.Generator) 
 
 def paired_interval(pair: Paired) -> Estimate:
     """Mean of a - b with the interval of Student's t."""
-    if pair.units.are_independent:
+    if pair.units.are_alike:
         return difference_interval(pair.a, pair.b, level=LEVEL)
     return Estimate(*pair.by_t[:3])
 
@@ -137,6 +156,13 @@ def has_shares(results: Results) -> bool:
     return results.is_share and bool(results.frame["value"].between(0.0, 1.0).all())
 
 
+def bounds_of(results: Results) -> tuple[float, float]:
+    """Between which values lie, turned so that higher is better."""
+    if not has_shares(results):
+        return UNBOUNDED
+    return (0.0, 1.0) if results.higher_is_better else (-1.0, 0.0)
+
+
 def compare_cases(field: Cases, ours: str = "") -> Pairwise:
     """Means over the cases of a results table, higher is better, and the errors of differences.
 
@@ -174,14 +200,8 @@ def _compared(field: Cases, values: Floats, units: OuterUnits) -> Pairwise:
 
     Means weigh conditions the same, whatever their numbers of runs.
     """
-    bounds = UNBOUNDED
-    if has_shares(field.results):
-        bounds = (0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)
-
-    def compared(own: Floats) -> Pairwise:
-        return from_values(field.sign * own, bounds=bounds, shared=field.are_runs)
-
-    return units.with_means(units.compared(values, compared), field.sign * values, bounds)
+    bounds = bounds_of(field.results)
+    return compare_runs(field.sign * values, units, bounds=bounds, shared=field.are_runs)
 
 
 def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:

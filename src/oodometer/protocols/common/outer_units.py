@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -74,6 +74,11 @@ class OuterUnits:
         """Whether no two runs have anything in common."""
         return not self.shared and self.folds < 2
 
+    @property
+    def are_alike(self) -> bool:
+        """Whether runs are independent, and each counts the same."""
+        return self.are_independent and self.weights is None
+
     def fewest(self, cases: int) -> int:
         """How many cases are independent: no more than a repeat has levels that runs share."""
         return min([cases, *(int(own.max()) + 1 for own in self.shared.values())])
@@ -115,6 +120,18 @@ class OuterUnits:
             if self.weights is None
             else np.average(values, axis=-1, weights=self.weights)
         )
+
+    def mean_of_known(self, values: Floats) -> Floats:
+        """The same of what is known of each row of (rows, runs); NaN where nothing is.
+
+        Equal values have that mean without rounding: rank correlations depend on ties.
+        """
+        means = np.full(len(values), np.nan)
+        for row, known in enumerate(~np.isnan(values)):
+            own = values[row, known]
+            if own.size:
+                means[row] = own[0] if (own == own[0]).all() else self.at(known).mean(own)
+        return means
 
     def weighted(self, placed: Sequence[Placements]) -> list[Placements]:
         """Placements whose plain means over the runs weigh conditions the same."""
@@ -164,13 +181,11 @@ class OuterUnits:
         """What such means have in common: they may still be folds."""
         if not self.outermost:
             return self
-        return self.at(np.unique(self.shared[self.outermost], return_index=True)[1])
+        first = np.unique(self.shared[self.outermost], return_index=True)[1]
+        return replace(self.at(first), conditions=None)
 
-    def caveats(self, runs: int, *, means_weigh: str = "each run") -> list[str]:
-        """Say that runs are not independent, and on what conclusions rest instead.
-
-        `means_weigh` says what counts the same in the means that are shown.
-        """
+    def caveats(self, runs: int) -> list[str]:
+        """Say that runs are not independent, and on what conclusions rest instead."""
         told = []
         if self.folds > 1:
             told.append(
@@ -181,11 +196,10 @@ class OuterUnits:
         if self.counts:
             ordered = sorted(self.counts, key=self.counts.__getitem__)
             fewest, most = (f"{self.counts[own]} ({own})" for own in (ordered[0], ordered[-1]))
-            other = "condition" if means_weigh == "each run" else "run"
             told.append(
-                f"Conditions have different numbers of runs, from {fewest} to {most}, and "
-                f"{means_weigh} counts the same in means: differences must also stand out if each "
-                f"{other} counts the same."
+                f"Conditions have different numbers of runs, from {fewest} to {most}, and each "
+                "condition counts the same in means: differences must also stand out if each run "
+                "counts the same."
             )
         return told + self.shared_caveats(runs)
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from oodometer.finding import Role, Series, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits, mean_by_level
+from oodometer.protocols.common.differences import compare_runs
+from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.words import LEVEL, listing
-from oodometer.stats.intervals import runs_interval
 
 ACCURACY = "classifier accuracy"
 OF_DETECTORS: Mapping[str, Role] = {"label": "detector"}
@@ -74,13 +74,10 @@ def mean_share(values: Floats, units: OuterUnits = INDEPENDENT) -> Estimate | fl
 
     As wide as over what cases share, if that is wider.
     """
-    bounds = (0.0, 1.0)
-    over = [values, *(mean_by_level(values, own) for own in units.shared.values())]
-    found = [runs_interval(own, level=LEVEL, bounds=bounds) for own in over]
-    mean = found[0]
-    if mean.method == "one run":
-        return mean.value
-    return Estimate(mean.value, min(own.low for own in found), max(own.high for own in found))
+    if len(values) == 1:
+        return float(values[0])
+    found = compare_runs(values[None], units, bounds=(0.0, 1.0), shared=False)
+    return found.intervals(LEVEL)[0]
 
 
 def factor_strips(

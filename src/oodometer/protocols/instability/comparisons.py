@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
@@ -85,7 +84,7 @@ def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:
         own = strata[place]
         if len(own) == 1 or not part.units.at(np.concatenate(own)).are_independent:
             return difference(judged[place], *rows)
-        runs = [_by_training_run(part, here)[rows] for here in own]
+        runs = [part.by_training_run(part.values[rows], here)[0] for here in own]
         return stratified_difference([Stratum(one, two, paired=True) for one, two in runs], LEVEL)
 
     by_context: dict[tuple[int, int], list[Comparison]] = {}
@@ -147,11 +146,3 @@ def _pooled(part: Spread) -> Strata:
 def _apart(part: Spread) -> Strata:
     """The runs of each level in each context."""
     return [(context, [here]) for context, here in part.places]
-
-
-def _by_training_run(part: Spread, runs: NDArray[np.intp]) -> Floats:
-    """(detectors, training runs): means over re-evaluations, which are not independent."""
-    trained = part.trained[runs]
-    return np.stack(
-        [part.values[:, runs[trained == own]].mean(axis=1) for own in np.unique(trained)], axis=1
-    )

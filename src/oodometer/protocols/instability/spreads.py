@@ -20,7 +20,7 @@ from oodometer.protocols.common.cells import (
     require_metric_values,
     set_word,
 )
-from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.differences import FEWEST_FOR_T, bounds_of, compare_runs
 from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.common.training_runs import independent_changes, run_word
 from oodometer.protocols.common.words import count
@@ -30,7 +30,7 @@ from oodometer.stats.deviation import (
     deviations_p_value,
     pooled_variance,
 )
-from oodometer.stats.pairwise import Pairwise, from_values, one_sided_p_values
+from oodometer.stats.pairwise import Pairwise, one_sided_p_values
 from oodometer.stats.ranks import rank_matrix
 
 
@@ -46,6 +46,7 @@ class Spread:
     metric: str
     higher_is_better: bool
     is_share: bool  # values are fractions, told in hundredths
+    bounds: tuple[float, float]  # of values, turned so that higher is better
     detectors: tuple[str, ...]
     levels: tuple[str, ...]
     level: tuple[str, ...]  # of each run
@@ -125,12 +126,26 @@ class Spread:
 
         Re-evaluations of a training run are averaged. `shared`: variances are.
         """
-        trained = self.trained[runs]
-        first = [np.flatnonzero(trained == own) for own in np.unique(trained)]
-        values = np.stack([self.values[:, runs[own]].mean(axis=1) for own in first], axis=1)
+        values, units = self.by_training_run(self.values, runs)
         signed = values if self.higher_is_better else -values
-        units = self.units.at(runs[[own[0] for own in first]])
-        return units.compared(signed, lambda own: from_values(own, shared=shared))
+        return compare_runs(signed, units, bounds=self.bounds, shared=shared)
+
+    def by_training_run(
+        self, values: NDArray[np.float64], runs: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], OuterUnits]:
+        """(rows, training runs) of (rows, runs), some of them, and what these have in common."""
+        trained = self.trained[runs]
+        members = [runs[trained == own] for own in np.unique(trained)]
+        means = np.stack([values[:, own].mean(axis=1) for own in members], axis=1)
+        return means, self.units.at([int(own[0]) for own in members])
+
+    def means(self, values: NDArray[np.float64], level: str | None = None) -> NDArray[np.float64]:
+        """Means of (rows, runs), at one level or over all, that weigh as those of the ranking."""
+        here = np.arange(self.runs)
+        if level is not None:
+            here = np.flatnonzero(np.array(self.level) == level)
+        own, units = self.by_training_run(values, here)
+        return units.mean(own)
 
     @cached_property
     def order(self) -> NDArray[np.float64]:
@@ -225,15 +240,14 @@ class Spread:
 
     def range(self, row: int) -> Estimate:
         """Mean of a detector, and from its lowest to its highest run, other factors being equal."""
-        mean, moves = float(self.values[row].mean()), self.centred(row)
+        mean, moves = float(self.means(self.values)[row]), self.centred(row)
         return Estimate(mean, float(mean + moves.min()), float(mean + moves.max()))
 
     def extremes(self, row: int) -> tuple[str, str]:
         """The levels at which a detector is best and worst, other factors being the same."""
         values = self.centred(row)
         signed = values if self.higher_is_better else -values
-        levels = np.array(self.level)
-        means = {level: float(signed[levels == level].mean()) for level in self.levels}
+        means = {level: float(self.means(signed[None], level)[0]) for level in self.levels}
         return max(means, key=means.__getitem__), min(means, key=means.__getitem__)
 
     def deviation(self, row: int, level: float) -> Estimate | None:
@@ -319,6 +333,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         metric=METRICS[results.metric].label if results.metric in METRICS else results.metric,
         higher_is_better=results.higher_is_better,
         is_share=results.is_share,
+        bounds=bounds_of(results),
         detectors=cells.detectors,
         levels=tuple(dict.fromkeys(level)),
         level=level,

@@ -15,14 +15,10 @@ from oodometer.protocols.instability.spreads import Spread
 def spread_table(part: Spread, *, published: bool) -> Table:
     """Mean, standard deviation and range of values and of ranks: Tables 3, 4, 5 and 7."""
     rows: list[tuple[TableCell, ...]] = []
+    means, mean_ranks = (part.means(own).tolist() for own in (part.values, part.order))
     for row, detector in enumerate(part.detectors):
-        order = part.order[row]
-        mean, deviation, delta = (
-            float(part.values[row].mean()),
-            float(part.deviations[row]),
-            float(part.deltas[row]),
-        )
-        mean_rank = float(order.mean())
+        mean, mean_rank = means[row], mean_ranks[row]
+        deviation, delta = float(part.deviations[row]), float(part.deltas[row])
         rank_deviation = float(part.rank_deviations[row])
         reach = " or ".join(f"{low:g}–{high:g}" for low, high in part.rank_ranges(row))
         rows.append(
@@ -49,7 +45,8 @@ def spread_table(part: Spread, *, published: bool) -> Table:
     accuracy = ""
     if part.accuracy is not None and len(part.accuracy) > 1:
         spread = part.accuracy_deviation
-        accuracy = f" Accuracy {100 * part.accuracy.mean():.2f} ± {100 * spread:.2f}%."
+        mean = float(part.means(part.accuracy[None])[0])
+        accuracy = f" Accuracy {100 * mean:.2f} ± {100 * spread:.2f}%."
     own = (
         "mean",
         "standard deviation",
@@ -79,35 +76,34 @@ def _differing(part: Spread) -> str:
 def level_table(part: Spread, *, published: bool = False) -> Table:
     """A line per level, a column per detector: Tables 2 and 6."""
     rows: list[tuple[TableCell, ...]] = []
-    levels = np.array(part.level)
 
     def cell(value: float) -> TableCell:
         return f"{100 * value:.2f}" if published else value
 
     for level in part.levels:
-        here = levels == level
-        accuracy = [] if part.accuracy is None else [cell(float(part.accuracy[here].mean()))]
-        means = part.values[:, here].mean(axis=1)
-        rows.append((level, *accuracy, *(cell(float(value)) for value in means)))
+        known = [] if part.accuracy is None else [part.accuracy]
+        means = part.means(np.array([*known, *part.values]), level)
+        rows.append((level, *(cell(value) for value in means.tolist())))
     return Table(
         f"levels-{part.factor}-{part.set}",
         f"{part.metric} on {part.set} at each level of {part.factor}",
         (part.factor, *(() if part.accuracy is None else ("accuracy",)), *part.detectors),
         tuple(rows),
-        "Means over the runs of a level." if len(levels) > len(part.levels) else "",
+        f"Means over the runs of a level, of {_differing(part)}."
+        if part.runs > len(part.levels)
+        else "",
     )
 
 
 def extremes_table(part: Spread) -> Table:
     """At which level each detector is best and worst, and what rank it has there."""
     rows: list[tuple[TableCell, ...]] = []
-    levels = np.array(part.level)
     for row, detector in enumerate(part.detectors):
         cells: list[TableCell] = []
+        both = np.array([part.values[row], part.order[row]])
         for level in part.extremes(row):
-            here = levels == level
-            cells += [level, float(part.values[row, here].mean())]
-            cells.append(round(float(part.order[row, here].mean()), 2))
+            mean, mean_rank = part.means(both, level).tolist()
+            cells += [level, mean, round(mean_rank, 2)]
         rows.append((detector, *cells))
     several = len(np.unique(part.groups)) > 1
     return Table(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from oodometer.protocols.common.cells import mean_of_known
 from oodometer.protocols.common.comparisons import Comparison, flip_claims, judge
 from oodometer.protocols.common.differences import significant
 from oodometer.protocols.common.words import (
@@ -97,6 +96,6 @@ def _by_mean(cases: NoiseCases, best: str) -> str:
     """Name who is best by the mean over outlier sets, which ranks detectors, if it is another."""
     if cases.sets < 3:  # of two sets the mean is the median
         return ""
-    means = mean_of_known(cases.values[MEAN].T)
+    means = cases.mean(cases.by_training_run(MEAN))
     first = cases.detectors[int(np.nanargmax(means))]
     return "" if first == best else f"; by the mean over outlier sets, {first} leads"

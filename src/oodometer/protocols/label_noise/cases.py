@@ -14,7 +14,7 @@ from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells, cells_of, mean_of_known
-from oodometer.protocols.common.differences import FEWEST_FOR_T, Paired
+from oodometer.protocols.common.differences import FEWEST_FOR_T, Paired, compare_runs
 from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.label_noise.labels import (
@@ -28,7 +28,7 @@ from oodometer.protocols.label_noise.labels import (
 )
 from oodometer.protocols.label_noise.questions import QUESTIONS
 from oodometer.results import Results
-from oodometer.stats.pairwise import Pairwise, from_values
+from oodometer.stats.pairwise import Pairwise
 
 MEAN = "mean auroc"  # over outlier sets, where the questions are medians
 
@@ -133,6 +133,16 @@ class NoiseCases:
         """(detectors, cases): means over what is known of each."""
         return self._by_case(self.by_training_run(question))
 
+    def mean(self, values: Floats, levels: Sequence[str] | None = None) -> Floats:
+        """Means of (rows, training runs), at some levels of the noise or over all.
+
+        Data sets weigh the same or, where training runs are the cases, conditions, as in the
+        ranking. NaN where nothing is known.
+        """
+        if levels is not None:
+            values = np.where(np.isin(self.training_levels, levels), values, np.nan)
+        return self.units.mean_of_known(self._by_case(values))
+
     def _by_case(self, values: Floats) -> Floats:
         """From training runs to cases."""
         if not self.are_data_sets:
@@ -226,7 +236,7 @@ class NoiseCases:
         values = np.array([own.a for own in found])
         if values.shape[1] < FEWEST_FOR_T:
             return None
-        return found[0].units.compared(values, lambda own: from_values(own, bounds=(0.0, 1.0)))
+        return compare_runs(values, found[0].units, bounds=(0.0, 1.0))
 
     def chosen(
         self, detector: str, factor: str, one: str, other: str, levels: Sequence[str]

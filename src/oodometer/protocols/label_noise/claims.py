@@ -106,7 +106,7 @@ def _ask_noise(cases: NoiseCases, families: int, rng: np.random.Generator) -> li
     known = {name: pair for name, pair in pairs.items() if pair.size}
     if not known:
         return []
-    losses = {name: float(np.mean(pair.a - pair.b)) for name, pair in known.items()}
+    losses = {name: pair.value for name, pair in known.items()}
     mean = paired_difference(mean_pairs(list(known.values())), families, rng)
     many = max(pair.size for pair in known.values())
 
@@ -305,9 +305,9 @@ def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
     """
     places = {
         level: {
-            name: -float(values.mean())
+            name: -float(own.units.mean(own.a))
             for name in cases.detectors
-            if len(values := cases.at(name, level))
+            if (own := cases.with_units(name, level)).size
         }
         for level in cases.levels
     }

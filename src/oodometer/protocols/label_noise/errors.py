@@ -109,7 +109,7 @@ def _tell_failure(cases: NoiseCases, found: Mapping[str, Difference]) -> list[Cl
 def _ask_finder(cases: NoiseCases, families: int, rng: np.random.Generator) -> list[Asked]:
     """Is the best detector of outliers the best of errors, too?"""
     tables = dict(zip(("outliers", "errors"), cases.both("auroc", "failure_auroc"), strict=True))
-    means = {task: mean_of_known(values.T) for task, values in tables.items()}
+    means = {task: cases.units.mean_of_known(values) for task, values in tables.items()}
     rows = {name: r for r, name in enumerate(cases.detectors) if np.isfinite(means["errors"][r])}
     if len(rows) < 2:
         return []

@@ -9,6 +9,7 @@ import numpy as np
 from oodometer.finding import Table, TableCell
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cells import mean_of_known
 from oodometer.protocols.common.differences import Paired, paired_interval
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.label_noise.cases import MEAN, NoiseCases, known
@@ -34,7 +35,7 @@ def median_tables(cases: NoiseCases) -> list[Table]:
             name,
             f"{what} AUROC over outlier sets, mean over runs" if cases.sets > 1
             else "AUROC, mean over runs",
-            {d: {level: _mean(cases.at(d, level, column)) for level in cases.levels}
+            {d: {level: _mean(cases.with_units(d, level, column)) for level in cases.levels}
              for d in cases.detectors},
             "Rows in the order of their mean.",
         )
@@ -62,8 +63,17 @@ def best_case_tables(cases: NoiseCases) -> list[Table]:
     ]  # fmt: skip
 
 
-def _mean(values: Floats) -> float | None:
-    return float(values.mean()) if len(values) else None
+def _mean(pair: Paired) -> float | None:
+    """Mean of the first of two values."""
+    return float(pair.units.mean(pair.a)) if pair.size else None
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _means(pair: Paired) -> tuple[float, float]:
+    return float(pair.units.mean(pair.a)), float(pair.units.mean(pair.b))
 
 
 def _highest(values: Floats) -> float | None:
@@ -90,10 +100,8 @@ def kind_table(cases: NoiseCases) -> Table:
     rows: list[tuple[TableCell, ...]] = []
     for level in cases.levels:
         labels = cases.labels(level)
-        areas = cases.by_training_run("auroc")[:, cases.training_levels == level]
-        accuracy = np.broadcast_to(
-            cases.training_accuracy[cases.training_levels == level], areas.shape
-        )
+        areas = cases.by_training_run("auroc")
+        scored = np.where(np.isnan(areas).all(axis=0), np.nan, cases.training_accuracy)
         loss: TableCell = DOES_NOT_APPLY
         if cases.clean is not None and level != cases.clean:
             pair = cases.overall_noise(cases.clean, level)
@@ -103,8 +111,8 @@ def kind_table(cases: NoiseCases) -> Table:
                 level,
                 labels.kind,
                 DOES_NOT_APPLY if labels.rate is None else f"{100 * labels.rate:.1f}%",
-                *((_mean(known(accuracy[~np.isnan(areas)])),) if cases.has_accuracy else ()),
-                _mean(known(areas)),
+                *((_known(cases.mean(scored[None], [level])[0]),) if cases.has_accuracy else ()),
+                _known(mean_of_known(cases.mean(areas, [level])[:, None])[0]),
                 loss,
             )
         )
@@ -131,7 +139,7 @@ def loss_table(cases: NoiseCases) -> Table | None:
     for detector in cases.detectors:
         pair = cases.with_any_noise(detector)
         if pair.size:
-            rows.append((detector, _mean(pair.a), _mean(pair.b), _difference(pair)))
+            rows.append((detector, *_means(pair), _difference(pair)))
     rows.sort(key=lambda row: -_value(row[3]))
     return Table(
         "losses",
@@ -157,8 +165,7 @@ def question_table(cases: NoiseCases) -> Table:
         groups = {", clean": (cases.clean,), ", noisy": cases.noisy}
     columns = {
         f"{QUESTIONS[question]}{labels}": [
-            _mean(known(row[np.isin(cases.training_levels, levels)]))
-            for row in cases.by_training_run(question)
+            _known(mean) for mean in cases.mean(cases.by_training_run(question), levels)
         ]
         for question in cases.questions
         for labels, levels in groups.items()
@@ -196,7 +203,7 @@ def failure_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
             orders = [
                 aso(a, b, rng=rng, level=LEVEL, comparisons=many) for a, b in (means, means[::-1])
             ]
-        cells = (_mean(pair.a), _mean(pair.b), _difference(pair), *orders)
+        cells = (*_means(pair), _difference(pair), *orders)
         rows.append((detector, *cells))
     rows.sort(key=lambda row: -_value(row[3]))
     return Table(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from oodometer.factors import names
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.cells import ENOUGH
 from oodometer.protocols.common.differences import FEW_RUNS, FEWEST_FOR_T, TWO_CASES, UNSEEN
@@ -22,6 +25,8 @@ from oodometer.protocols.common.words import (
     several,
 )
 from oodometer.protocols.ranking.value_views import one_of
+from oodometer.stats.pairwise import ROUNDING
+from oodometer.stats.skewness import common_skewness
 
 ADJUSTED = (
     "P-values and intervals of differences allow for all comparisons of a detector and for having "
@@ -30,6 +35,8 @@ ADJUSTED = (
     "leader is the best if each of its leads is significant."
 )
 MOST_NAMED = 20  # detectors that a caveat names
+SURELY_SKEWED = 0.01  # level at which a page says that runs are skewed
+UNEQUAL = 4.0  # times the smallest standard deviation
 
 
 def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
@@ -45,12 +52,12 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
         ADJUSTED,
     ]
     if 1 < runs < FEW_RUNS:
-        caveats.append(UNSEEN)
+        caveats += [UNSEEN, *skewed_caveats(_run_values(field))]
     if runs == FEWEST_FOR_T - 1:
         caveats.append(TWO_CASES.format(count(runs, "training run")))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.runs), runs))
-    caveats += field.units.caveats(runs, means_weigh="each condition")
+    caveats += field.units.caveats(runs)
     caveats += trained_once_caveats(field.sources, field.detectors)
     if not table.same_samples:
         caveats.append(f"The {field.run_word}s do not share their test samples.")
@@ -71,6 +78,27 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
             "that they have not seen."
         )
     return (*caveats, *_about_ours(ours, field.detectors))
+
+
+def _run_values(field: ScoreCases) -> Floats:
+    return np.array([field.overall[name].values for name in field.detectors])
+
+
+def skewed_caveats(values: Floats) -> list[str]:
+    """Say of (detectors, runs) that are skewed, and vary unequally, what that does to the tests."""
+    skewness, chance = common_skewness(values)
+    spreads = values.std(axis=1)
+    spreads = spreads[spreads > ROUNDING * np.abs(values).max()]
+    if chance >= SURELY_SKEWED or spreads.max() < UNEQUAL * spreads.min():
+        return []
+    near, far = ("below", "above") if skewness < 0.0 else ("above", "below")
+    times = f"{spreads.max() / spreads.min():.0f}-fold"
+    return [
+        f"Single runs lie far {near} the mean of their detector more often than far {far}, and "
+        f"standard deviations differ {times}: of tables like this, about 10% rather than 5% tell "
+        "equal detectors apart, whatever the test. Look at single runs before you rely on a small "
+        "lead."
+    ]
 
 
 def _about_ours(ours: str, compared: Sequence[str]) -> tuple[str, ...]:
@@ -167,8 +195,8 @@ def _about_cases(field: Cases) -> list[str]:
             "not about other levels."
         )
     if len(field.names) < FEW_RUNS and not field.are_conditions:
-        caveats.append(UNSEEN)
-    caveats += field.units.caveats(len(field.names), means_weigh="each condition")
+        caveats += [UNSEEN, *skewed_caveats(field.values)]
+    caveats += field.units.caveats(len(field.names))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
     if field.unbalanced:

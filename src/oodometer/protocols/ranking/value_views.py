@@ -42,7 +42,9 @@ def mean_table(field: Cases, contest: Contest) -> Table:
         values = field.values[row]
         width = float(np.ptp(values))
         spread = None if len(values) < 2 else float(values.std(ddof=1)) if width else 0.0
-        mean = float(values.mean()) if contest.main is None else shown(contest.main.means[detector])
+        mean: TableCell = float(field.means[row])
+        if contest.main is not None:
+            mean = shown(contest.main.means[detector])
         rows.append((detector, mean, spread, width))
     return Table(
         "means",

@@ -10,14 +10,14 @@ from scipy.special import stdtrit
 
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.comparisons import Comparison, K, compare_all
-from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_runs
 from oodometer.protocols.common.words import LEVEL
 from oodometer.protocols.robustness.runs import Runs
 from oodometer.protocols.robustness.scored import Score, ScoredMetric
 from oodometer.stats.comparison import Difference
 from oodometer.stats.jackknife import ratio
 from oodometer.stats.paired import t_test
-from oodometer.stats.pairwise import difference, from_values
+from oodometer.stats.pairwise import difference
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -78,13 +78,12 @@ def compare_by_metric(metrics: Mapping[str, ScoredMetric]) -> dict[Pair, list[Co
 def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
     """Compare means over runs under each level, of the detectors that have all runs there.
 
-    Few runs decide with the variance that detectors share, as in the protocol `instability`.
+    Few runs decide with the variance that detectors share (`compare_runs`).
     """
     sign = -1.0 if metric.results.higher_is_better else 1.0
     values = {
         (pair, level): {
-            name: sign * float(metric.cells[pair, name, level].by_unit.moments.mean)
-            for name in whole
+            name: sign * float(metric.cells[pair, name, level].moments.mean) for name in whole
         }
         for pair in metric.pairs
         if len(whole := metric.whole(pair)) > 1
@@ -97,7 +96,7 @@ def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
         def of(own: ScoredMetric) -> Difference:
             runs = {name: own.cells[pair, name, level] for name in values[context]}
             if own.within is None:
-                return _at_level(runs, other, first)
+                return _at_level(own, level, runs, other, first)
             return mean_difference([(runs[other], runs[first])])
 
         return _also_over_runs(metric, of)
@@ -106,14 +105,15 @@ def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
     return _by_pair(dict(zip(values, found, strict=True)))
 
 
-def _at_level(runs: Mapping[str, Runs], one: str, other: str) -> Difference:
+def _at_level(
+    metric: ScoredMetric, level: str, runs: Mapping[str, Runs], one: str, other: str
+) -> Difference:
     """Difference of two detectors' means over the training runs under one level."""
-    by_unit = {name: own.by_unit for name, own in runs.items()}
-    units = [own.labels for own in by_unit.values()]
-    if len(units[0]) < FEWEST_FOR_T or any(own != units[0] for own in units):
+    labels = runs[one].labels
+    if len(labels) < FEWEST_FOR_T or any(own.labels != labels for own in runs.values()):
         return mean_difference([(runs[one], runs[other])])
-    names = list(by_unit)
-    found = from_values([own.values for own in by_unit.values()])
+    names, values = list(runs), np.array([own.values for own in runs.values()])
+    found = compare_runs(values, metric.units_at(level, labels), bounds=metric.bounds)
     return difference(found, names.index(one), names.index(other), LEVEL)
 
 

@@ -195,17 +195,23 @@ def count_runs(
     return counts
 
 
+def run_of(levels: Mapping[str, str], factor: str) -> tuple[str, str]:
+    """The level of the factor in a run, and what readers call the run there.
+
+    >>> run_of({"optimizer": "adam", "seed": "0"}, "optimizer")
+    ('adam', 'seed=0')
+    """
+    others = ", ".join(f"{name}={level}" for name, level in levels.items() if name != factor)
+    return levels.get(factor, ""), others
+
+
 def runs_by_level(cells: Cells, factor: str, outer: str = "") -> CellRuns:
     """Runs of each pair, detector and level of the factor, in the order of their labels.
 
     `outer`: a repeat whose levels several runs share.
     """
     own_levels = list(cells.runs.values())
-    levels = [own.get(factor, "") for own in cells.runs.values()]
-    labels = [
-        ", ".join(f"{name}={level}" for name, level in own.items() if name != factor)
-        for own in cells.runs.values()
-    ]
+    levels, labels = zip(*(run_of(own, factor) for own in own_levels), strict=True)
     columns: dict[tuple[Pair, str], list[int]] = {}
     for cell in sorted(range(len(cells.run)), key=lambda cell: labels[cells.run[cell]]):
         where = cells.pairs[cells.pair[cell]], levels[cells.run[cell]]

@@ -13,6 +13,7 @@ from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
+from oodometer.protocols.common.differences import has_shares
 from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.words import count
 from oodometer.protocols.robustness.left_out import (
@@ -30,6 +31,7 @@ from oodometer.protocols.robustness.runs import (
     count_runs,
     mean_of_sets,
     parts_of,
+    run_of,
     runs_by_level,
 )
 from oodometer.results import Results
@@ -37,10 +39,12 @@ from oodometer.stats.jackknife import PositiveStatistic
 from oodometer.stats.mixture import (
     Epsilon,
     Moments,
+    heaviest,
     mixture,
     robustness_score,
     weights,
 )
+from oodometer.stats.summary import UNBOUNDED
 
 LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
 
@@ -70,8 +74,22 @@ class ScoredMetric:
     re_evaluations: tuple[str, ...] = ()  # factors whose levels are averaged
     others: tuple[str, ...] = ()  # conditions whose levels are averaged
     outer: OuterUnits = INDEPENDENT  # what training runs have in common
-    training_runs: int = 0  # of which it tells
+    run_places: Mapping[tuple[str, str], int] = field(default_factory=dict)  # level, label -> there
     within: ScoredMetric | None = None  # by data set, if these are the cases: see `over_data_sets`
+
+    @property
+    def training_runs(self) -> int:
+        """Of how many it tells."""
+        return len(self.run_places)
+
+    def units_at(self, level: str, labels: Sequence[str]) -> OuterUnits:
+        """What these training runs under one level have in common."""
+        return self.outer.at([self.run_places[level, label] for label in labels])
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Between which values lie."""
+        return (0.0, 100.0) if has_shares(self.results) else UNBOUNDED
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:
@@ -193,7 +211,7 @@ class ScoredMetric:
             strata=left_out.strata,
             largest=LARGEST_PRODUCT if bounded else math.inf,
             moments=mixed,
-            heaviest=_heaviest(weights(variances, self.epsilon), variances),
+            heaviest=heaviest(variances, self.epsilon),
             left_out=left_out,
             deviations=self._scaled(deviations(parts, left_out), mixed),
         )
@@ -320,13 +338,6 @@ def _mean_deviations(units: Sequence[tuple[str, ...]], scores: Sequence[Score]) 
     return np.array([np.mean(found[unit]) for unit in units])
 
 
-def _heaviest(shares: Floats, variances: Floats) -> float:
-    """The largest weight of a part, or of all parts whose runs agree if others do not."""
-    agreeing = variances <= 1e-6  # epsilon: below it, the confidence is epsilon's and not the runs'
-    together = float(shares[agreeing].sum()) if not agreeing.all() else 0.0
-    return max(float(shares.max()), together)
-
-
 def arrange(
     results: Results, factor: str | None = None, epsilon: Epsilon = "printed"
 ) -> ScoredMetric:
@@ -360,7 +371,7 @@ def arrange(
         tuple(name for name in names(kinds, "re_evaluation") if name in varied),
         tuple(name for name in others if name in varied),
         outer,
-        len(plain.runs),
+        {run_of(own, chosen): place for place, own in enumerate(plain.runs.values())},
     )
 
 

@@ -38,11 +38,16 @@ class TunedDetector:
     settings: Mapping[str, Mapping[str, Level]]  # setting -> its values by name
     incomplete: int  # settings that some run lacks
     samples: Mapping[str, Placements]  # choice -> samples it was judged by, if one training run
+    units: OuterUnits = INDEPENDENT  # what the training runs have in common
+
+    def mean(self, values: Floats) -> float:
+        """Mean over the cases; conditions weigh the same."""
+        return float(self.units.mean(values))
 
     @cached_property
     def spread(self) -> float:
         """How far the best setting's mean over all runs lies above the worst's."""
-        means = [float(values.mean()) for values in self.curve.values()]
+        means = [self.mean(values) for values in self.curve.values()]
         return max(means) - min(means)
 
     def usual(self, choice: str) -> tuple[str, int]:
@@ -68,7 +73,7 @@ class TuningCases:
     @cached_property
     def promise(self) -> float:
         """What tuning on the test outliers gains on average over detectors."""
-        return float(np.mean([(d.oracle - d.default).mean() for d in self.detectors]))
+        return float(np.mean([d.mean(d.oracle - d.default) for d in self.detectors]))
 
     @property
     def case(self) -> str:
@@ -88,8 +93,10 @@ def tuning_cases(table: ScoreTable) -> TuningCases:
     training_runs = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
     fixed = {name: scores for name in grids.fixed if (scores := _fixed(table, name, runs))}
     are_runs = len(training_runs) > 1
+    levels = [table.runs[runs[own[0]]] for own in training_runs.members]
+    units = OuterUnits.of(levels, table.factors)
     return TuningCases(
-        detectors=tuple(_tuned(grids, name, runs, training_runs) for name in kept),
+        detectors=tuple(_tuned(grids, name, runs, training_runs, units) for name in kept),
         fixed={name: _cases(_areas(scores), training_runs) for name, scores in fixed.items()},
         fixed_samples={}
         if are_runs
@@ -100,9 +107,7 @@ def tuning_cases(table: ScoreTable) -> TuningCases:
         are_runs=are_runs,
         runs=len(runs),
         sets=len(table.ood),
-        units=OuterUnits.of(
-            [table.runs[runs[own[0]]] for own in training_runs.members], table.factors
-        ),
+        units=units,
     )
 
 
@@ -176,7 +181,11 @@ def _cases(values: Floats, training_runs: TrainingRuns) -> Floats:
 
 
 def _tuned(
-    grids: _Grids, detector: str, runs: Sequence[str], training_runs: TrainingRuns
+    grids: _Grids,
+    detector: str,
+    runs: Sequence[str],
+    training_runs: TrainingRuns,
+    units: OuterUnits,
 ) -> TunedDetector:
     table = grids.table
     choices: list[Tuning] = []
@@ -208,6 +217,7 @@ def _tuned(
         settings={setting: grids.settings[detector, setting] for setting in whole},
         incomplete=len(curves) - len(whole),
         samples={c: _placed(lines, table.same_samples) for c, lines in judged.items() if single},
+        units=units,
     )
 
 

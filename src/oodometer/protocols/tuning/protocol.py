@@ -146,11 +146,12 @@ def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference], mean:
 def _claim_optimism(cases: TuningCases) -> Claim:
     """How much does choosing on the test promise that honest tuning does not give?"""
     mean = _mean(cases, "oracle", "tuned")
-    most = max(cases.detectors, key=lambda d: float((d.oracle - d.tuned).mean()))
+    promised = {d.name: d.mean(d.oracle - d.tuned) for d in cases.detectors}
+    most = max(promised, key=promised.__getitem__)
     return Claim(
         f"Tuning on the test outliers promises {points(mean.value)} more than honest tuning "
-        f"gives, on average over {count(len(cases.detectors), 'detector')}; for {most.name} it is "
-        f"{points(float((most.oracle - most.tuned).mean()))}.",
+        f"gives, on average over {count(len(cases.detectors), 'detector')}; for {most} it is "
+        f"{points(promised[most])}.",
         "holds" if mean.low > 0 else "undecided",
         f"mean {points_between(*mean)} {_over(cases)}; by its nature it is not negative",
     )
@@ -165,7 +166,7 @@ def _winners(cases: TuningCases, rng: np.random.Generator) -> list[Comparison]:
         for choice, label in CHOICES.items()
     }
     places = {
-        label: {name: -float(own.mean()) for name, own in named.items()}
+        label: {name: -float(cases.units.mean(own)) for name, own in named.items()}
         for label, named in values.items()
     }
     many = number_of_pairs(places)

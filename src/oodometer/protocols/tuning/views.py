@@ -25,7 +25,7 @@ CHOICES = {"default": "default", "tuned": "tuned on other outliers", "oracle": "
 def gain_table(cases: TuningCases, differences: Mapping[str, Difference]) -> Table:
     """AUROC of every choice, what tuning gains, and what only the test outliers would promise."""
     rows: list[tuple[TableCell, ...]] = []
-    for detector in sorted(cases.detectors, key=lambda d: -float(d.tuned.mean())):
+    for detector in sorted(cases.detectors, key=lambda d: -d.mean(d.tuned)):
         gain = differences[detector.name]
         optimism = _optimism(cases, detector)
         # It is no less than 0, and no more than 1.
@@ -34,7 +34,7 @@ def gain_table(cases: TuningCases, differences: Mapping[str, Difference]) -> Tab
             (
                 detector.name,
                 len(detector.curve),
-                *(float(getattr(detector, choice).mean()) for choice in CHOICES),
+                *(detector.mean(getattr(detector, choice)) for choice in CHOICES),
                 gain.estimate,
                 gain.p_value,
                 optimism,
@@ -114,7 +114,7 @@ def curves(cases: TuningCases) -> list[Series]:
                 "label": label or detector.name,
                 "panel": f"{detector.name}: {lines.name}",
                 "x": x,
-                "value": float(detector.curve[setting].mean()),
+                "value": detector.mean(detector.curve[setting]),
             }
             for label, places in lines.places.items()
             for x, setting in sorted((x, setting) for setting, x in places.items())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain
-from oodometer.tables.cells import numeric_share, read_cell
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.frames.parted_pairs import HEADERS, Pairs, crossed, grouped, mostly_are
 from oodometer.tables.guessing.likeness import factor_in
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.data_names import are_outliers_first, is_data, is_set
@@ -27,19 +28,16 @@ from oodometer.tables.vocabulary.titles import (
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADERS = ("header", "subheader")  # of the columns that the two lines become
 _FEWEST = 4  # columns of results
 _MOST = 200
-_SIGNS = (" ", "_", "/", "|")  # between two names of a title
 _NUMBERED = re.compile(
     r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+(?:\.0+)?"
 )  # seed 42, which is known as it is
 _SHOTS = re.compile(r"(?i)\d[\s\-]?shots?\b")  # of a data set: mini-ImageNet 5-shot
-_AT_RANK = re.compile(r"(?i)(?:r|p|top|hits?)?[\s@\-]*\d+")  # where rankings end: R@5, P1, top-5
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
+_NETWORK = "network"  # title of what methods are compared on
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _BETWEEN = re.compile(r"\s*([/|])\s*")  # two levels of a title: SVHN / seed 0
-Pairs = list[tuple[str, str]]
 
 
 def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -54,6 +52,9 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     said = {c: said_beside_metric(c) for c in numeric}
     results = results_of(said)
     whats = [said[c] for c in results]
+    if _are_networks(whats, frame, labels):
+        levels = {c: (said[c],) for c in results}
+        return lines_of_parts(frame, numeric, levels, (_NETWORK,), notes)
     if key := _stated_factor(whats, frame):
         levels = {c: (said[c].partition("=")[2].strip(),) for c in results}
         return lines_of_parts(frame, numeric, levels, (key,), notes)
@@ -66,15 +67,21 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     parts = crossed(whats) or grouped(whats)
     compared = any(_names_compared(frame, c) for c in labels)
     keys = [factor_in([*dict.fromkeys(side)]) for side in zip(*parts or [], strict=True)]
-    known = any(keys) and (not compared or _names_sets(labels) or not _are_of_runs(keys))
+    known = any(keys) and (not compared or _names_sets(labels) or not _are_of_runs(keys[1:]))
     if parts is None or (
-        compared and not known and (_names_sets(labels) or not _are_of_sets(parts))
+        compared
+        and not known
+        and (_names_sets(labels) or not _are_of_sets(parts))
+        and not _are_on_networks(parts, frame, labels)
     ):
         return frame
     names: tuple[str, ...] = _names_of(parts, frame, labels)
     if any(keys):
         names = tuple(key or name for key, name in zip(keys, names, strict=True))
         parts = [_levels(pair, keys) for pair in parts]
+    if compared and not _names_sets(labels) and (_are_of_runs(keys) or _NETWORK in names):
+        # Methods were run on something, several times or on several networks: on data.
+        names = tuple("dataset" if name in HEADERS else name for name in names)
     form = _side_of_forms(parts) if all(map(metric_named, results)) else None
     if form is None:
         return lines_of_parts(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
@@ -93,7 +100,7 @@ def results_of(said: Mapping[str, str]) -> list[str]:
 
 
 def _are_of_runs(keys: Sequence[str | None]) -> bool:
-    """Whether a part of titles numbers runs, which are known as they are beside data sets."""
+    """Whether a part of titles numbers runs, which are known as they are behind data sets."""
     return any(key is not None and plain(key) in REPEAT_TITLES for key in keys)
 
 
@@ -114,7 +121,25 @@ def _stated_factor(whats: Sequence[str], frame: pd.DataFrame) -> str:
     if len(keys) != 1 or len(levels) < 2 or not all(level and "=" not in level for level in levels):
         return ""
     key = keys.pop()
+    if len(levels) >= _FEWEST and crossed(whats):  # trial=0 SVHN
+        return ""
     return key if key and plain(key) not in {plain(str(c)) for c in frame.columns} else ""
+
+
+def _are_networks(whats: Sequence[str], frame: pd.DataFrame, labels: Sequence[str]) -> bool:
+    """Whether titles are networks on which methods are compared, which a column names."""
+    distinct = [*dict.fromkeys(whats)]
+    networks = (
+        len(distinct) > 1
+        and mostly_are(distinct, is_model)
+        and not mostly_are(distinct, is_detector)
+    )
+    if not networks or any(map(is_data, distinct)) or crossed(distinct):
+        return False
+    methods = (c for c in labels if plain(c) in DETECTOR_TITLES)
+    return any(
+        _varies(frame, c) and not mostly_are(frame[c].unique().tolist(), is_data) for c in methods
+    )
 
 
 def _side_of_forms(parts: Pairs) -> int | None:
@@ -213,6 +238,15 @@ def _are_of_sets(parts: Pairs) -> bool:
     return False
 
 
+def _are_on_networks(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> bool:
+    """Whether one part names networks on which methods are compared, and the other no form."""
+    sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
+    return any(
+        _are_networks(networks, frame, labels) and not any(map(_is_known_beside_sets, others))
+        for networks, others in (sides, sides[::-1])
+    )
+
+
 def _is_known_beside_sets(name: str) -> bool:
     """Whether a name beside a data set is read as it is: another set, a mean, a run or a form."""
     form = is_qualifier(name) or is_statistic(name) or plain(name) in INSIDE | _OUTSIDE
@@ -255,100 +289,27 @@ def _names_compared(frame: pd.DataFrame, column: str) -> bool:
     return plain(column) in (*DETECTOR_TITLES, *MODEL_TITLES) or 2 * known >= len(names)
 
 
-def crossed(titles: Sequence[str]) -> Pairs | None:
-    """Part titles in two, so that every first part stands before every second one, else None.
-
-    >>> crossed(["Easy A", "Easy B", "Hard A", "Hard B"])
-    [('Easy', 'A'), ('Easy', 'B'), ('Hard', 'A'), ('Hard', 'B')]
-    >>> crossed(["Easy A", "Easy B", "Hard A", "Mean"])
-    """
-    given = list(dict.fromkeys(titles))  # one for all metrics
-    for sign in filter(titles[0].__contains__, _SIGNS):
-        words = titles[0].split(sign)
-        for cut in range(1, len(words)):
-            first, second = sign.join(words[:cut]), sign.join(words[cut:])
-            groups = [t.removesuffix(sign + second) for t in given if t.endswith(sign + second)]
-            below = [t.removeprefix(first + sign) for t in given if t.startswith(first + sign)]
-            pairs = {f"{a}{sign}{b}": (a, b) for a in groups for b in below}
-            whole = second.startswith("+") or first.endswith("+")  # ResNet-50 + MSP
-            are_all = min(len(groups), len(below)) > 1 and pairs.keys() == set(given)
-            if are_all and not whole and _are_two(groups, below, sign):
-                return [pairs[title] for title in titles]
-    return None
-
-
-def grouped(titles: Sequence[str]) -> Pairs | None:
-    """Part titles in groups that each begin with a title that ends like the first one, else None.
-
-    Within a group, titles need not repeat its name. Two titles of a group are not the same.
-
-    >>> grouped(["C10 clean", "C10 noisy A", "B", "CXX clean", "CXX B"])
-    [('C10', 'clean'), ('C10', 'noisy A'), ('C10', 'B'), ('CXX', 'clean'), ('CXX', 'B')]
-    >>> grouped(["C10 clean", "C10 noisy"])
-    """
-    given = list(dict.fromkeys(titles))
-    for sign in filter(given[0].__contains__, _SIGNS) if given else ():
-        front, _, back = given[0].rpartition(sign)
-        if front.endswith("+"):  # ResNet-50 + MSP
-            continue
-        end = sign + back
-        pairs: dict[str, tuple[str, str]] = {}
-        group = ""
-        for title in given:
-            group = title.removesuffix(end) if title.endswith(end) else group
-            pairs[title] = (group, title.removeprefix(group + sign))
-        groups, below = zip(*pairs.values(), strict=True)
-        apart = len(set(pairs.values())) == len(pairs)
-        shared = sum(below.count(name) > 1 for name in set(below))
-        if apart and shared > 1 and len(set(groups)) > 1 and set(groups).isdisjoint(below):
-            return [pairs[title] for title in titles]
-    return None
-
-
-def _are_two(groups: Sequence[str], below: Sequence[str], sign: str) -> bool:
-    """Whether two parts of titles may name two things, not both data.
-
-    Beside signs that names hold, too, one part must be known: data, or models beside a slash.
-    """
-    if not _are_names(groups) or not _are_names(below):
-        return False
-    data = [_are(names, is_data) for names in (groups, below)]
-    models = sign != "_" and (_are(groups, is_compared) or _are(below, is_compared))
-    return not all(data) and (sign == " " or any(data) or models)
-
-
-def _are_names(texts: Sequence[str]) -> bool:
-    """Whether texts may name something: no metrics, ranks or numbers, not mostly statistics."""
-    if all(map(_AT_RANK.fullmatch, texts)):
-        return False
-    no_names = (metric_named(text) is not None or read_cell(text) is not None for text in texts)
-    statistics = [is_statistic(text) and not is_compared(text) for text in texts]
-    return not any(no_names) and 2 * sum(statistics) < len(statistics)
-
-
-def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:
-    return 2 * sum(map(test, names)) >= len(names)
-
-
 def _names_of(parts: Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple[str, str]:
     """Return the titles of both parts; known detectors or models are called so, and data, too.
 
     Networks beside lines of something else may be compared, or be where that was compared.
     """
     sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
-    known = [_are(names, is_compared) and not _are(names, is_data) for names in sides]
-    data = [_are(names, is_data) for names in sides]
+    known = [mostly_are(names, is_compared) and not mostly_are(names, is_data) for names in sides]
+    data = [mostly_are(names, is_data) for names in sides]
     if known[0] == known[1]:
         known = [data == [False, True], data == [True, False]]
     if known[0] == known[1]:
         return HEADERS
     if any(_names_compared(frame, c) for c in labels):
+        if True not in data:  # networks under seeds
+            return (_NETWORK, HEADERS[1]) if known[0] else (HEADERS[0], _NETWORK)
         title = _title_of_sets(sides[data.index(True)], frame, labels)
         return (title, HEADERS[1]) if data[0] else (HEADERS[0], title)
     compared, sets = sides if known[0] else sides[::-1]
     title = _title_of_sets(sets, frame, labels) if any(data) else HEADERS[0 if known[1] else 1]
-    networks = _are(compared, is_model) and not _are(compared, is_detector)
-    name = "network" if networks and any(_varies(frame, c) for c in labels) else "method"
+    networks = mostly_are(compared, is_model) and not mostly_are(compared, is_detector)
+    name = _NETWORK if networks and any(_varies(frame, c) for c in labels) else "method"
     return (name, title) if known[0] else (title, name)
 
 
@@ -364,7 +325,9 @@ def _title_of_sets(sets: Sequence[str], frame: pd.DataFrame, labels: Sequence[st
         return "ood"
     if any(title in OOD_TITLES - SET_TITLES for title in titled):
         return "id"
-    for label in (titled[title] for title in titled if title in SET_TITLES):
+    of_sets = [title for title in titled if title in SET_TITLES]
+    of_sets += [t for t in titled if mostly_are(frame[titled[t]].unique().tolist(), is_set)]
+    for label in (titled[title] for title in of_sets):
         outliers = are_outliers_first(frame[label].unique().tolist(), sets)
         return "id" if outliers else "ood"
     return "dataset"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from oodometer.errors import UserError
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, numeric_share, read_cell
 from oodometer.tables.formats.splitting import numbered, split
+from oodometer.tables.frames.corners import with_named_axes
 from oodometer.tables.frames.headers import (
     MOST_HEADER_LINES,
     header_depth,
@@ -25,6 +26,7 @@ from oodometer.tables.frames.named_levels import with_named_levels
 from oodometer.tables.frames.parts import side_by_side
 from oodometer.tables.frames.sections import is_heading, padded, with_bases, with_sections
 from oodometer.tables.pages.latex import latex_captions
+from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.uncertainty import NOTHING_SAID, Uncertainty, uncertainty_in
 
 _LOOKED_AT = 1000  # rows that tell what a column holds
@@ -78,7 +80,9 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
         numeric = _numeric_columns(rows[depth - 1 :], width)
         titles, depth = _header(rows, numeric, width)
     body = _below(rows, depth, notes)
-    joined = with_named_levels(titles, rows[:depth], body, numeric, notes)
+    joined = with_named_axes(titles, rows[:depth], body, numeric, notes)
+    if joined[1] is body:
+        joined = with_named_levels(joined[0], rows[:depth], body, numeric, notes)
     if joined[1] is body:
         joined = side_by_side(joined[0], body, numeric, width, notes)
     titles = joined[0]
@@ -114,16 +118,25 @@ def _carry_down(
     merged = _empty_lines(rows, gaps[0])  # numbers between the names may be merged like these
     gaps += [c for c in range(labels[-1] + 1) if c not in gaps and _empty_lines(rows, c) == merged]
     told = sorted({*labels, *gaps})
-    if not _has_doubles([[row[c] for c in told if c < len(row)] for row in rows]):
+    of_metrics = _names_metrics(rows, gaps[0])  # a line without one has that of another
+    if not of_metrics and not _has_doubles(
+        [[row[c] for c in told if c < len(row)] for row in rows]
+    ):
         return
     filled = [list(row) for row in rows]
     for above, row in pairwise(filled):
         for column in gaps:
             row[column] = row[column] or above[column]
-    if not _has_doubles([[row[c] for c in told if c < len(row)] for row in filled]):
+    if of_metrics or not _has_doubles([[r[c] for c in told if c < len(r)] for r in filled]):
         rows[:] = filled
         names = ", ".join(titles[c] for c in sorted(gaps))
         notes.append(f"empty cells were filled from the row above, as for merged cells: {names}")
+
+
+def _names_metrics(rows: Rows, column: int) -> bool:
+    """Whether all names of a column are those of metrics."""
+    names = {row[column] for row in rows if len(row) > column and row[column]}
+    return all(metric_named(name) is not None for name in names)
 
 
 def _carry_around(

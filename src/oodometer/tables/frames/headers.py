@@ -18,6 +18,7 @@ from oodometer.tables.vocabulary.titles import (
     MODEL_TITLES,
     OOD_TITLES,
     REPEAT_TITLES,
+    mentions_setting,
 )
 
 OF_SETS = re.compile(r"(?:ood|test|outofdistribution|outlier)?(?:data)?sets?")  # above their names
@@ -95,6 +96,10 @@ def _heading(row: Sequence[str]) -> str:
 
 def header_depth(rows: Rows, numeric: Collection[int]) -> int:
     """Count the lines of the header: below the first, those with words where numbers stand."""
+    above = range(1, min(MOST_HEADER_LINES + 1, len(rows) - 1))
+    index = next((n for n in above if names_the_index(rows[n])), 0)
+    if index and all(row[0] and read_cell(row[0]) is None for row in rows[:index]):
+        return index  # as pandas writes names of levels, which may be numbers
     depth = 1
     while depth < min(MOST_HEADER_LINES, len(rows) - 1) and numeric:
         cells = [rows[depth][column] for column in numeric if len(rows[depth]) > column]
@@ -126,6 +131,7 @@ def _numbers_groups(rows: Rows, depth: int, numeric: Collection[int]) -> bool:
     if min(map(len, rows[: depth + 1])) <= max(numeric) or plain(here[0]) not in _NUMBERED:
         return False
     titles: list[tuple[str, ...]] = []
+    numeric = [c for c in numeric if here[c] or any(row[c] for row in above)]  # no index
     for column in numeric:  # an empty cell is covered by the title before it
         before = titles[-1] if titles else ("",) * depth
         titles.append(tuple(r[column] or said for r, said in zip(above, before, strict=True)))
@@ -171,8 +177,12 @@ def names_the_index(row: Sequence[str]) -> bool:
     """Whether a line below the header holds nothing but titles of columns without any."""
     filled = [cell for cell in row if cell]
     leading = list(row[: len(filled)]) == filled and len(filled) < len(row)
-    known = any(plain(cell) in _INDEX_TITLES for cell in filled)
+    known = any(plain(cell) in _INDEX_TITLES or _is_setting(cell) for cell in filled)
     return leading and known and not any(map(read_cell, filled))
+
+
+def _is_setting(title: str) -> bool:
+    return title.replace("_", "").isalpha() and mentions_setting(title)
 
 
 def joined_titles(header: Rows, numeric: Collection[int], width: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.columns import with_columns
-from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.data_names import are_outliers_first, is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.statistics import INSIDE, is_average
@@ -117,6 +117,9 @@ def _by_groups(titles: Sequence[str]) -> _Parted:
         what = _data_in(rest)
         if name and (not what or _is_outliers(what) or plain(what) in INSIDE):
             parted[title] = name, rest
+    named = [(name, what) for name, rest in parted.values() if is_set(what := _data_in(rest))]
+    if named and are_outliers_first([name for name, _ in named], [what for _, what in named]):
+        return {}
     of: dict[str, set[str]] = {}
     for name, rest in parted.values():
         of.setdefault(rest, set()).add(name)

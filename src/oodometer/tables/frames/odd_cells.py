@@ -123,6 +123,8 @@ def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     is_beside = any(numeric_share(frame[c]) > 0.5 for c in beside)
     for title in map(str, frame.columns):
         texts = frame[title].tolist()
+        if not _begins_with(_COUNTED, texts):
+            continue
         counts = [None if is_gap(text) else _COUNTED.fullmatch(text.strip()) for text in texts]
         found = [count for count in counts if count]
         if "/" in title or not found or len(found) < sum(not is_gap(text) for text in texts):
@@ -142,6 +144,12 @@ def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return with_columns(frame, new)
 
 
+def _begins_with(pattern: re.Pattern[str], texts: Sequence[str]) -> bool:
+    """Whether the first cell that is no gap has a pattern: most columns are done with it."""
+    first = next((text for text in texts if not is_gap(text)), "")
+    return bool(pattern.fullmatch(first.strip()))
+
+
 def _are_counts(right: Sequence[int], total: Sequence[int]) -> bool:
     """Whether pairs are counts: none above its total, which no percentage is or all lines share."""
     whole = all(part <= of and of for part, of in zip(right, total, strict=True))
@@ -157,6 +165,7 @@ def _with_uncertainties(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     If in each column they may be places in an order, they are ranks.
     """
     cells = {title: frame[title].tolist() for title in map(str, frame.columns)}
+    cells = {title: texts for title, texts in cells.items() if _begins_with(_UNCERTAIN, texts)}
     matches = {
         title: [None if is_gap(text) else _UNCERTAIN.fullmatch(text.strip()) for text in texts]
         for title, texts in cells.items()

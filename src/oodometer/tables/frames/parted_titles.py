@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.tables.frames.crossed import (
-    Pairs,
-    crossed,
-    grouped,
     lines_of_parts,
     may_measure,
     results_of,
     said_beside_metric,
 )
+from oodometer.tables.frames.parted_pairs import Pairs, crossed, grouped
 from oodometer.tables.guessing.roles import ALL, WIDE, are_wide, parts_of
 
 if TYPE_CHECKING:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, plain
+from oodometer.factors import LABELS, OPTIMIZERS, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.columns import with_columns
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
+from oodometer.tables.frames.named_paths import SETS, detector_in, metric_behind, named_in_paths
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
@@ -30,23 +31,12 @@ from oodometer.tables.vocabulary.titles import (
     MODEL_TITLES,
     OOD_TITLES,
     REPEAT_TITLES,
-    REPEAT_WORD,
     mentions_setting,
 )
 from oodometer.tables.vocabulary.uncertainty import common
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_SEED = re.compile(
-    rf"(?:^|(?<=[/_\-.,]))(s|{REPEAT_WORD})[_=\- ]?(\d+)(?=[/_\-.,]|$)",
-    re.IGNORECASE,
-)
-_FACTORS = {*TITLES, *LABELS, *OPTIMIZERS, *CORRUPTIONS, *ARCHITECTURE_TITLES} - REPEAT_TITLES
-_KEYED = re.compile(
-    rf"(?i)({'|'.join(sorted(_FACTORS, key=len, reverse=True))})[\s_=\-]+(?=[^\W_])"
-)
-_OVERRIDE = re.compile(r"(?:^|(?<=[/,]))\+{0,2}([A-Za-z][\w.]*)=([^/,]+)")  # Hydra: lr=0.1,seed=2
 
 
 def gather(paths: Sequence[Path], notes: list[str]) -> Table:
@@ -57,7 +47,8 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
     if len(tables) == 1:
         return _with_detector(*tables.popitem(), notes)
     _require_alike(tables)
-    named = _named_in_paths(list(tables))
+    metric = metric_behind(tables)
+    named = named_in_paths(list(tables), metric)
     frames = []
     added: dict[str, None] = {}  # columns that no file has
     for file, table in tables.items():
@@ -79,7 +70,7 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
     if added:
         names = "sheet" if of_sheets else "file and folder"
         notes.append(f"taken from {names} names: {', '.join(added)}")
-    about = {table.about for table in tables.values()}
+    about = {f"{table.about} {metric}".strip() for table in tables.values()}
     found = tuple(found for table in tables.values() for found in table.found)
     said = common(table.uncertainty for table in tables.values())
     return Table(frame, (), about.pop() if len(about) == 1 else "", found, said)
@@ -106,7 +97,7 @@ def _require_alike(tables: Mapping[Path, Table]) -> None:
 def _with_detector(file: Path, table: Table, notes: list[str]) -> Table:
     """Add the detector that a file is named after, if its table names none."""
     folder = file.parent.name if is_detector(file.parent.name) else ""
-    detector = _detector_in(Path(file.name)) or folder  # other folders say where somebody works
+    detector = detector_in(Path(file.name)) or folder  # other folders say where somebody works
     if not detector or _tells_detectors(table.frame) or _tells_models(table.frame):
         return table
     if plain(detector) != plain(file.stem) and not is_surely_detector(detector) and not folder:
@@ -125,12 +116,21 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     elif "detector" in levels or _names_others(frame):
         pass  # the names in the table may be compared as well: asked about later
     elif not (models and (_tells_of_runs(levels) or _tells_models(frame))):
-        levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
+        rest = levels.pop("file", "") or levels.pop("folder", "")
+        if rest or not levels:  # not seed_0, which says what it is
+            levels["detector"] = rest or file.stem
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
     if is_set(levels.get("file", "")):
-        has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
-        levels["id" if has_sets else "ood"] = levels.pop("file")
+        levels[SETS] = levels.pop("file")
+    has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
+    has_sets |= any(2 * sum(map(is_set, names)) >= len(names) for names in _texts(frame))
+    if SETS in levels and titles & ID_TITLES:
+        levels["ood"] = levels.pop(SETS)
+    elif SETS in levels and has_sets:
+        levels["id"] = levels.pop(SETS)
+    elif "id" in levels and not has_sets and SETS not in levels:
+        levels[SETS] = levels.pop("id")
     if titles & REPEAT_TITLES:
         levels.pop("seed", None)
     if titles & ID_TITLES:
@@ -142,6 +142,12 @@ def _names_others(frame: pd.DataFrame) -> bool:
     """Whether lines are told apart by words called metrics that are none: scores, perhaps."""
     words = [c for c in frame.columns if plain(c) in METRIC_TITLES and numeric_share(frame[c]) == 0]
     return any(frame[c].is_unique and not any(map(metric_named, frame[c])) for c in words)
+
+
+def _texts(frame: pd.DataFrame) -> Iterator[list[str]]:
+    """Return the different names in each column that does not hold numbers."""
+    words = (frame[c] for c in frame.columns if numeric_share(frame[c]) <= 0.5)
+    return (texts.unique().tolist() for texts in words)
 
 
 def _names_set(title: str) -> bool:
@@ -268,82 +274,3 @@ def _tells_models(frame: pd.DataFrame) -> bool:
         and 2 * sum(map(is_model, names)) <= len(names)
         for column in frame.columns
     )
-
-
-def _named_in_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
-    """Detector, seed and ID set of each file, as far as its path tells; else what differs in it."""
-    root = Path(os.path.commonpath([file.absolute().parent for file in files]))
-    named: dict[Path, dict[str, str]] = {}
-    rests: dict[Path, tuple[str, str]] = {}
-    for file in files:
-        named[file], text = _named_in_path(file.absolute().relative_to(root))
-        folder, _, stem = text.rpartition("/")
-        rests[file] = folder.strip("/_-."), stem.strip("/_-.")
-    for place, name in enumerate(("folder", "file")):
-        parts = {rest[place] for rest in rests.values()}
-        if len(parts) > 1:
-            key = _factor_of(parts)
-            for file, rest in rests.items():
-                level = rest[place][len(key) :].strip(" _=-") if key else rest[place]
-                named[file][key or name] = level or file.stem
-    return named
-
-
-def _factor_of(names: Collection[str]) -> str:
-    """Return the factor that all names of files or folders begin with: epoch of epoch_10.
-
-    >>> _factor_of(["corruption_fog", "corruption_motion_blur"]), _factor_of(["msp", "knn"])
-    ('corruption', '')
-    """
-    found = {match[1] if (match := _KEYED.match(name)) else "" for name in names}
-    return found.pop() if len(found) == 1 else ""
-
-
-def _named_in_path(inside: Path) -> tuple[dict[str, str], str]:
-    """Return what one path says, column -> level, and what is left of it."""
-    text = (inside.with_suffix("") if inside.suffix in SUFFIXES else inside).as_posix()
-    levels: dict[str, str] = {}
-    for key, value in _OVERRIDE.findall(text):
-        name = key.rpartition(".")[2]
-        levels["detector" if plain(name) in DETECTOR_TITLES else name] = value
-    text = _OVERRIDE.sub("", text)
-    seed = _SEED.search(text)
-    if seed:
-        kind = seed[1].casefold()
-        levels["seed" if kind in ("s", "run") else kind] = seed[2]
-        text = text[: seed.start()] + text[seed.end() :]
-    detector = None if "detector" in levels else _detector_in(inside)
-    if detector:
-        levels["detector"] = detector
-        text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
-    first = _set_before(text)
-    if first and len(inside.parts) > 1:
-        levels["id"] = first
-        text = text.removeprefix(first)
-    return levels, text
-
-
-def _set_before(text: str) -> str:
-    """Return the longest name of a data set with which a path begins.
-
-    >>> _set_before("CIFAR-100/metrics"), _set_before("cifar10_msp"), _set_before("msp")
-    ('CIFAR-100', 'cifar10', '')
-    """
-    ends = [len(text), *(found.start() for found in re.finditer(r"[/_\-]", text))]
-    return next((text[:end] for end in sorted(ends, reverse=True) if is_set(text[:end])), "")
-
-
-def _detector_in(file: Path) -> str | None:
-    """Find the longest name of a detector in that of a file or of one of its folders."""
-    for name in (file.stem, *(parent.name for parent in file.parents)):
-        words = [word for word in re.split(r"(?<=[_\-.\s])|(?=[_\-.\s])", name) if word]
-        spans = [
-            "".join(words[start:end])
-            for length in range(len(words), 0, -1)
-            for start in range(len(words) - length, -1, -1)
-            for end in (start + length,)
-        ]
-        found = next((s for s in spans if is_detector(s) and s == s.strip("_-. ")), None)
-        if found:
-            return found
-    return None

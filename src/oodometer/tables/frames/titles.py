@@ -56,6 +56,9 @@ def undressed(text: str) -> str:
     return " ".join(bare.split()) or text
 
 
+_EMPHASIZED = re.compile(r"\*{1,2}(\d+(?:\.\d+)?)\*{1,2}")
+
+
 def tidied(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     """Undress titles and names; return the table, and what the changed titles became."""
     frame = with_classes(frame)
@@ -75,6 +78,8 @@ def tidied(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
 
 
 def _bare_name(text: str) -> str:
+    if emphasized := _EMPHASIZED.fullmatch(text):  # a level in bold: **100**
+        return emphasized[1]
     return undressed(text) if _SIGNS.search(text) and read_cell(text) is None else text
 
 

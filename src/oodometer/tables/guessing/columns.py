@@ -109,6 +109,12 @@ def guess(
         unnamed = _metric_of_sets(numeric, roles) or unnamed
     if not roles.measured or ALL in chosen:
         untitled_results(frame, numeric, roles, unnamed)
+    if chosen.get(ALL) in MEASURES and unnamed not in dict(roles.measured.values()):
+        role = unnamed.replace(" ", "_")
+        raise UserError(
+            f"--columns {role}=*: the titles of all numbers say what they are: name the columns "
+            f"that are meant, such as {role}={next(iter(roles.measured), 'COLUMN')}."
+        )
     _require_one_each(frame, roles)
     spreads_by_title(numeric, roles)
     by_content(frame, words, roles)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import LABELS, TITLES, are_checkpoints, plain, words_of
 from oodometer.tables.cells import is_gap
+from oodometer.tables.frames.parted_pairs import HEADERS
 from oodometer.tables.guessing.likeness import (
     are_data,
     are_runs,
@@ -303,6 +304,8 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     found = next(iter(known), None)
     if found is not None and plain(found) in ARCHITECTURE_TITLES:
         others = known[1:] or _names_of_lines(frame, found, free)
+        # Names in titles that are crossed with data, of which nothing says that they are settings.
+        others += [c for c in free if c in HEADERS and c != found and len(frame[c].unique()) > 1]
         if others:
             raise which_column(frame, [found, *others], roles)
     if found is not None:

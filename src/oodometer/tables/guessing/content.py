@@ -52,6 +52,7 @@ _ONLY_OOD = frozenset(
     {"fpr95", "tnr95", "aupr_in", "detection_error", "detection_accuracy", "failure_auroc",
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
+_OF_CLASSIFIERS = frozenset({"calibration error", "NLL", "Brier score"})
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
 _OF_KINDS = frozenset({"category", "categories", "groups"})  # of data sets, and of methods
 _WITHIN_SETS = frozenset({"class", "classes", "subject", "patient"})  # parts of a data set
@@ -262,6 +263,8 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
     metrics = {metric for metric, _ in roles.measured.values()}
     if roles.metric is not None:
         metrics = {metric_named(text) or "" for text in frame[roles.metric].unique()}
+    if metrics and metrics <= _OF_CLASSIFIERS:  # whatever is known of temperature scaling
+        return True
     names = detector_names(frame, roles)
     if metrics & _ONLY_OOD or any(is_posthoc(n) and is_surely_detector(n) for n in names):
         return False

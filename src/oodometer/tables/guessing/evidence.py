@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import OPTIMIZERS, TITLES, plain, words_of
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.frames.crossed import HEADERS
+from oodometer.tables.frames.parted_pairs import HEADERS
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_decimals, mostly, wide_names

@@ -11,7 +11,7 @@ from oodometer.factors import plain, words_of
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import GENERAL, is_amid, metric_named, without_metric
-from oodometer.tables.vocabulary.names import is_detector
+from oodometer.tables.vocabulary.names import is_choice, is_detector
 from oodometer.tables.vocabulary.others import without_mean_over_outliers
 from oodometer.tables.vocabulary.statistics import (
     MEANS,
@@ -60,12 +60,18 @@ def named_metrics(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]
         named |= {c: "Dice" for c in columns if c not in named and "dice" in words_of(c)}
     elif not any(is_detector(c) for c in columns if plain(c) not in _DICE):
         named |= {c: "Dice" for c in columns if plain(c) in _DICE}
-    named |= _sides(columns, named)
+    named = _without_losses(columns, named) | _sides(columns, named)
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
     named = without_rates(_without_classes(_without_names(frame, columns, named)))
     return _with_errors(frame, named)
+
+
+def _without_losses(columns: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
+    """Take Cross Entropy and Focal Loss for names beside others that are chosen before training."""
+    chosen = [c for c in columns if is_choice(c)]
+    return {c: m for c, m in named.items() if c not in chosen or all(o in named for o in chosen)}
 
 
 def _sides(columns: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:

@@ -131,6 +131,12 @@ def _span(cell: str, macros: Mapping[str, str]) -> Span:
     return Span(latex_text(cell, macros), columns, lines)
 
 
+_BACKSLASH = re.compile(r"\\textbackslash\b(?:\{\})?|\$\s*\\backslash\s*\$")
+_BOTH_AXES = re.compile(  # of a first cell with a diagonal: what lines are, then what columns are
+    r"\\(?:diagbox|backslashbox|slashbox)(?:\[[^\[\]]*\])?\{([^{}]*)\}\{([^{}]*)\}"
+)
+
+
 def _last_argument(cell: str, start: int) -> str:
     """Return the argument that holds the text: the last one in braces, and what follows it."""
     depth, begin, text = 0, start, cell[start:]
@@ -185,6 +191,7 @@ def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:
     >>> latex_text(r"\textbf{MSP}~\cite{hendrycks}"), latex_text(r"\ours")
     ('MSP', 'ours')
     """
+    cell = _BOTH_AXES.sub(r"\1 ⟍ \2", _BACKSLASH.sub(" ⟍ ", cell))
     cell = " ".join(_silenced(cell).replace("\\\\", " ").replace("\\ ", " ").split())
     if "$" in cell:  # where spaces are not shown
         cell = _MATH.sub(lambda math: _WITHIN_NUMBER.sub("", math[0]), cell)

@@ -54,6 +54,8 @@ def with_rules(text: str) -> str:
 
     A page with one such block is nothing but a table, and is read as that.
     """
+    if "|" not in text:
+        return text
     blocks: list[list[str]] = [[]]
     for line in text.splitlines():
         is_row = len(line.strip()) > 1 and line.strip()[0] == line.strip()[-1] == "|"
@@ -106,6 +108,16 @@ def _underlines(lines: list[str], number: int) -> bool:
     """Whether a long line of dashes stands here, below a header and above a line with bars."""
     below = lines[number + 1] if number + 1 < len(lines) else ""
     return "|" in below and bool(_DASHES.fullmatch(lines[number].strip()))
+
+
+def _without_spare(row: list[str], width: int) -> list[str]:
+    """Leave out the only empty cell of a line that has one cell more than the header.
+
+    >>> _without_spare(["MSP", "", "91"], 2), _without_spare(["MSP", "90", "91"], 2)
+    (['MSP', '91'], ['MSP', '90', '91'])
+    """
+    spare = len(row) == width + 1 and row.count("") == 1 and row[-1] != ""
+    return [cell for cell in row if cell] if spare else row
 
 
 class _Page:
@@ -178,7 +190,8 @@ class _Page:
                 cells = _lines(line)
                 wide = bool(rows) and len(cells[0]) > len(rows[0])
                 whole = _lines(_TWO_BARS.sub(r"\\|\\|", line)) if wide else cells
-                rows += whole if wide and len(whole[0]) == len(rows[0]) else cells
+                cells = whole if wide and len(whole[0]) == len(rows[0]) else cells
+                rows += [_without_spare(row, len(rows[0])) for row in cells] if rows else cells
             self.number += 1
         return rows
 

@@ -78,6 +78,15 @@ def is_compared(name: str) -> bool:
     return is_detector(name) or is_model(name)
 
 
+def is_choice(name: str) -> bool:
+    """Whether a name is that of an optimizer, an augmentation or a loss, chosen before training.
+
+    >>> is_choice("Focal Loss"), is_choice("validation loss")
+    (True, False)
+    """
+    return plain(name) in _OPTIMIZERS | _CHOICES
+
+
 def what_is_chosen(names: Sequence[str]) -> str:
     """Return what is chosen before training, if most names are those of such choices, else "".
 
