@@ -92,6 +92,9 @@ def test_numbers_of_a_paper_beside_own_ones_are_not_another_variant(tmp_path):
         found = read(tmp_path, "\n".join([f"| Method | {own} | {paper} |", "|-|-|-|", *rows]))
         assert found.results[0].factor_names == () and len(found.results[0].frame) == 3
         assert dict(found.columns)[paper] == "not used: as others report it"
+    methods = "| Data | AUROC (ReAct) | AUROC (ours) | AUROC (paper A) |\n|-|-|-|-|\n"
+    methods += "| SVHN | 88.1 | 91.2 | 90 |\n| LSUN | 82.4 | 91.1 | 89 |\n"
+    assert read(tmp_path, methods).results[0].detectors == ("ReAct", "ours", "paper A")
 
 
 def test_test_and_submission_are_splits_not_data_sets(tmp_path):
