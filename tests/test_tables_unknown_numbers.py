@@ -202,3 +202,12 @@ def test_rates_of_groups_of_people_are_another_metric_than_accuracy(tmp_path):
     reading = read_results(tmp_path / "t.csv")
     assert [results.metric for results in reading.results] == ["accuracy"]
     assert dict(reading.columns)["fpr_old"] == "not used: another kind of metric"
+
+
+def test_few_numbers_that_nothing_calls_auroc_are_doubted_too(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("method,SVHN,LSUN\nMSP,0.41,0.72\nKNN,0.75,0.88\n")
+    assert read_results(path).results[0].metric == "auroc"
+    path.write_text(path.read_text().replace("0.72", "0.47"))
+    with pytest.raises(UserError, match="50% of them are below 0.5"):
+        read_results(path)
