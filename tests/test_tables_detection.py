@@ -423,3 +423,22 @@ def test_sizes_of_attacks_are_levels_and_uncertainty_is_no_proof_of_auroc(tmp_pa
     text = "Method,Seed 1,Seed 2\nDeep Ensemble,.912,.915\nMC Dropout,.901,.899\nSNGP,.908,.911"
     with pytest.raises(UserError, match="which is better"):
         read(tmp_path, text)
+
+
+def test_zeros_are_neither_fractions_nor_percentages(tmp_path):
+    rows = ["AT,49.2,0.0", "TRADES,52.1,48.0", "plain,0.0,0.0"]
+    found = read(tmp_path, "\n".join(["model,PGD accuracy,AA accuracy", *rows]),
+                 columns="accuracy=PGD accuracy, ignore=AA accuracy")  # fmt: skip
+    assert means(found) == {"AT": 0.492, "TRADES": 0.521, "plain": 0.0}
+    assert not any("at most 1" in note for note in found.notes)
+
+
+def test_standard_errors_beside_their_means_and_counts_of_replicates(tmp_path):
+    rows = ["SVHN,0.91,0.01,0.93,0.02", "LSUN,0.90,0.02,0.95,0.01"]
+    text = "\n".join(["dataset,msp_auroc,msp_auroc_se,knn_auroc,knn_auroc_se", *rows])
+    found = read(tmp_path, text)
+    assert means(found) == {"msp": 0.905, "knn": 0.94}
+    assert "spread" not in found.results[0].frame.columns
+    rows = ["MSP,0.91,0.01,5", "KNN,0.93,0.02,3"]
+    text = "\n".join(["method,auroc_mean,auroc_std,n_replicates", *rows])
+    assert {*read(tmp_path, text).results[0].frame["runs"]} == {3, 5}

@@ -133,3 +133,12 @@ def test_configurations_in_folders_are_no_results(tmp_path):
     (tmp_path / "config.yaml").write_text("seed: 0\nacc: 0.5\n")
     (tmp_path / "results.csv").write_text("method,SVHN AUROC\nMSP,.91\nKNN,.93\n")
     assert read_results(tmp_path).results[0].detectors == ("MSP", "KNN")
+
+
+def test_labels_without_signs_are_read_too(tmp_path):
+    path = tmp_path / "eval.log"
+    path.write_text(
+        "loading\nMSP | AUROC 0.75 | FPR@95 0.85\nMax Logit | AUROC 0.77 | FPR@95 0.83\n"
+    )
+    found = {results.metric: results for results in read_results(path).results}
+    assert found["auroc"].detectors == ("MSP", "Max Logit") and len(found["fpr95"].frame) == 2

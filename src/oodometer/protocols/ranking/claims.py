@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from oodometer.finding import Claim
 from oodometer.protocols.common.words import (
     LEVEL,
@@ -12,6 +14,7 @@ from oodometer.protocols.common.words import (
     SIGNIFICANT,
     between,
     count,
+    few,
     in_all,
     listing,
     never_otherwise,
@@ -65,7 +68,7 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
         gap = standing.gaps[standing.behind[0]]
         one = "" if len(standing.behind) == 1 else "the nearest of them, "
         nearest = f"{one}{standing.behind[0]}{',' * bool(one)} is {_size(-gap.value, standing)} "
-        nearest += f"behind, adjusted {p_equals(gap.p_value)}"
+        nearest += f"behind{_by_whom(standing)}, adjusted {p_equals(gap.p_value)}"
         claims.append(Claim(f"{text} (95% confidence).", "holds", nearest))
     return claims
 
@@ -120,6 +123,15 @@ def _against(standing: Standing, others: Sequence[str]) -> str:
 
 def _joined(parts: Sequence[str]) -> str:
     return "; ".join(part for part in parts if part)
+
+
+def _by_whom(standing: Standing) -> str:
+    """Say what the p-value of the nearest is about, if not its distance from the leader."""
+    place = standing.detectors.index(standing.behind[0])
+    if standing.board.separated[place, 0]:
+        return ""
+    rivals = np.flatnonzero(standing.board.separated[place])
+    return f"; significantly behind {few([standing.detectors[n] for n in rivals], 'detector')}"
 
 
 def _behind(standing: Standing) -> str:

@@ -122,8 +122,9 @@ def settle_digits(roles: Roles, about: str) -> None:
     elif not words & _RUNS:
         raise UserError(
             "Columns are called 0 to 9: are these classes, each with models of its own "
-            f"({roles.option(id=ALL)}), repeated runs ({roles.option(repeat=ALL)}) or conditions "
-            f"({roles.option(condition=ALL)})?"
+            f"({roles.option(id=ALL)}), repeated runs ({roles.option(repeat=ALL)}), conditions "
+            f"({roles.option(condition=ALL)}) or steps of the same runs "
+            f"({roles.option(re_evaluation=ALL)})?"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
         elif (
             counts_outcomes(column, columns)
             or names_p_values(column)
+            or _is_standard_error(column, columns)
             or _is_of_test(frame, column, columns)
         ):
             roles.ignored[column] = OTHER_STATISTIC
@@ -84,6 +86,12 @@ def _is_of_test(frame: pd.DataFrame, column: str, columns: Sequence[str]) -> boo
         return False
     p_values = [cell.value for text in frame[f"p_{what}"] if (cell := read_cell(text))]
     return test.casefold() in _TESTS and all(0 <= value <= 1 for value in p_values)
+
+
+def _is_standard_error(column: str, columns: Sequence[str]) -> bool:
+    """Whether a column such as rf_acc_se stands beside the one whose standard errors it holds."""
+    of = re.sub(r"[\s_\-.]+(?:se|sem)$", "", column, flags=re.IGNORECASE)
+    return of != column and of in columns
 
 
 def _holds_costs(frame: pd.DataFrame, column: str) -> bool:

@@ -52,8 +52,9 @@ def _as_shares(long: pd.DataFrame, metric: str, notes: list[str]) -> pd.DataFram
     percent = long[PERCENT].to_numpy(dtype=bool, copy=True)
     values = _rounded(long["value"].to_numpy(dtype=float))
     _require_range(long, values)
+    zero = values == 0  # in either unit
     above = ~percent & (values > 1)
-    below = ~percent & (values <= 1)
+    below = ~percent & (values <= 1) & ~zero
     if below.any() and (above.any() or percent.any()):
         said = f"{metric}: {int(below.sum())} of {len(long)} numbers are"
         if metric.endswith("auroc"):
@@ -64,6 +65,7 @@ def _as_shares(long: pd.DataFrame, metric: str, notes: list[str]) -> pd.DataFram
             _require_percent(long, metric, above, below, percent)
             notes.append(f"{said} at most 1 and were read as percentages like the others")
             percent |= below
+    percent |= zero & (above | percent).any()
     unit = np.where(percent | above, 100.0, 1.0)
     spreads = long["spread"].to_numpy(dtype=float) / unit
     if (spreads > LARGEST_SPREAD).any():

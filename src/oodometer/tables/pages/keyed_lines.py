@@ -27,6 +27,10 @@ _NEXT = re.compile(r"\s(?=[^\W\d][\w@%/.+-]*\s?[:=])")  # between pairs that a s
 _PAIR = re.compile(
     r"([^\W\d][\w@%/.+-]*(?:\s[\w@%/.+-]+){0,2})\s?[:=]\s*([^\s:=](?:[^:=]*[^\s:=])?)"
 )
+_LABELLED = re.compile(  # AUROC 0.7486
+    r"([^\W\d][\w@%/.-]*(?:\s[^\W\d][\w@%/.-]*)?)\s+([-+]?\d[\d.]*\s?%?)"
+)
+_NAME = "name"  # title of what stands before the first pair
 _OF_ALL = {*TITLES, *DETECTOR_TITLES, *MODEL_TITLES, *ARCHITECTURE_TITLES, *ID_TITLES, *OOD_TITLES}
 _LONGEST = 500  # characters of a line
 _FEWEST = 2  # pairs in a line, and lines in a table
@@ -66,15 +70,25 @@ def _pairs(line: str) -> dict[str, str]:
     {'method': 'ViM', 'ood': 'LSUN (crop)', 'auroc': '0.91'}
     >>> _pairs("[eval] seed=0 method=msp"), _pairs("loaded 3 files: a.pt")
     ({'seed': '0', 'method': 'msp'}, {})
+    >>> _pairs("Max Logit | AUROC 0.7486 | FPR@95 0.8458")
+    {'name': 'Max Logit', 'AUROC': '0.7486', 'FPR@95': '0.8458'}
     """
-    if len(line) > _LONGEST or not ("=" in line or ":" in line):
+    if len(line) > _LONGEST or not any(sign in line for sign in "=:|"):
         return {}
     before = _BEFORE.match(line)
     rest = line[before.end() if before else 0 :].strip()
     parts = [part for whole in _BETWEEN.split(rest) if whole for part in _NEXT.split(whole)]
-    found = [_PAIR.fullmatch(part) for part in parts]
+    found = [_PAIR.fullmatch(part) or _labelled(part) for part in parts]
     pairs = {match[1]: match[2] for match in found if match}
+    if len(parts) > _FEWEST and found[0] is None and all(map(metric_named, pairs)):
+        pairs = {_NAME: parts[0], **pairs}
     return pairs if len(pairs) == len(parts) else {}
+
+
+def _labelled(part: str) -> re.Match[str] | None:
+    """Return the name of a metric, and the number that stands behind it without a sign."""
+    found = _LABELLED.fullmatch(part)
+    return found if found and metric_named(found[1]) else None
 
 
 def _has_results(pairs: Mapping[str, str]) -> bool:

@@ -113,11 +113,18 @@ def _underlines(lines: list[str], number: int) -> bool:
 def _without_spare(row: list[str], width: int) -> list[str]:
     """Leave out the only empty cell of a line that has one cell more than the header.
 
+    Of several cells that are all the same, the last one is left out, as pages show them.
+
     >>> _without_spare(["MSP", "", "91"], 2), _without_spare(["MSP", "90", "91"], 2)
     (['MSP', '91'], ['MSP', '90', '91'])
+    >>> _without_spare(["Random", "25", "25", "25"], 3)
+    ['Random', '25', '25']
     """
-    spare = len(row) == width + 1 and row.count("") == 1 and row[-1] != ""
-    return [cell for cell in row if cell] if spare else row
+    if len(row) != width + 1:
+        return row
+    if row.count("") == 1 and row[-1] != "":
+        return [cell for cell in row if cell]
+    return row[:-1] if len(set(row[-3:])) == 1 else row
 
 
 class _Page:

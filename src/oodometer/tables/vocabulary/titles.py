@@ -98,7 +98,8 @@ REPEAT_WORD = "|".join(  # in regular expressions: seed, run_id
 # Titles of columns that say over how many runs a mean is.
 RUN_COUNT_TITLES = frozenset(
     {"n", "runs", "nruns", "numruns", "numberofruns", "seeds", "nseeds", "numseeds",
-     "numberofseeds", "trials", "ntrials", "numtrials", "repetitions", "repeats",
+     "numberofseeds", "nreplicates", "numreplicates", "nreps",
+     "trials", "ntrials", "numtrials", "repetitions", "repeats",
      "nrepeats", "replicates", "count", "folds", "nfolds", "numfolds"}
 )  # fmt: skip
 # Words of titles that name some quantity; columns of several such are nothing to average.
