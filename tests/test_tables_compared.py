@@ -359,3 +359,6 @@ def test_lines_about_images_and_about_pixels_are_no_contest(tmp_path):
     )
     question = asked(tmp_path, text, "detector=column 1")
     assert "are results of different tasks" in question
+    rows = [f"{m},{n},0.9{k}{j}" for j, m in enumerate("ab") for k, n in enumerate(["image", "px"])]
+    question = asked(tmp_path, "\n".join(["model,level,AUROC", *rows]), "condition=level")
+    assert "'image' and 'px' are results of different tasks" in question

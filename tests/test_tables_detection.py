@@ -6,6 +6,7 @@ import pytest
 
 from oodometer.errors import UserError
 from oodometer.tables import read_results
+from oodometer.tables.vocabulary.measures import metric_named
 
 
 def read(tmp_path, content, name="t.csv", columns=""):
@@ -340,6 +341,10 @@ def test_a_bare_fpr_is_that_of_a_detector_before_its_name_too(tmp_path):
     found = read_results(path).results
     assert [results.metric for results in found] == ["auroc", "fpr95"]
     assert {results.detectors for results in found} == {("msp", "energy")}
+    for known in ("fpr_svhn", "fpr_energy"):
+        assert metric_named(known) == "fpr95"
+    for other in ("fpr_female", "fpr_ratio", "fpr_at_5_fnr"):  # at some threshold, or of rates
+        assert metric_named(other) == ""
 
 
 @pytest.mark.parametrize(
@@ -391,6 +396,21 @@ def test_the_name_of_the_best_column_is_no_detector(tmp_path):
     reading = read(tmp_path, "\n".join(["dataset,IForest,LOF,ECOD,best", *rows]))
     assert reading.results[0].detectors == ("IForest", "LOF", "ECOD")
     assert ("best", "not used: names one of the columns") in reading.columns
+
+
+def test_columns_are_named_by_the_data_that_lines_were_trained_on(tmp_path):
+    sets = ["CIFAR-10", "SVHN", "GTSRB"]
+    # Each on itself: nothing, or better than on the others.
+    for title, own, columns in (("id", "", ""), ("Train", "0.99", "accuracy=*")):
+        rows = [
+            f"{data},{method}," + ",".join(own if data == s else f"0.8{n}{k}" for s in sets)
+            for k, data in enumerate(sets)
+            for n, method in enumerate(["MSP", "KNN", "ViM"])
+        ]
+        table = "\n".join([f"{title},method,{','.join(sets)}", *rows])
+        reading = read(tmp_path, table, columns=columns)
+        assert set(reading.results[0].ids) == {*sets}
+        assert not any("repeat a cell" in note for note in reading.notes)
 
 
 def test_sizes_of_attacks_are_levels_and_uncertainty_is_no_proof_of_auroc(tmp_path):

@@ -99,6 +99,12 @@ def test_yaml_is_read_as_json_is(tmp_path, flow):
     assert {frozenset(f.frame["value"]) for f in found} == {frozenset({0.91, 0.92, 0.93, 0.95})}
 
 
+def test_documents_of_one_yaml_file_are_lines(tmp_path):
+    path = tmp_path / "records.yaml"
+    path.write_text(yaml.safe_dump_all(LINES))
+    assert cells(path) == EXPECTED
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -106,7 +112,8 @@ def test_yaml_is_read_as_json_is(tmp_path, flow):
         ("a: [1, 2\nb: 3", r"not valid YAML \(line 2\)"),
         ("[" * 1000, "nested more than 100 levels deep"),
         ("hello", "holds no table"),
-        ("", "holds no table"),
+        ("", "is empty"),
+        ("---\n---\n", "is empty"),
     ],
 )
 def test_other_yaml_is_refused_in_one_sentence(tmp_path, text, said):

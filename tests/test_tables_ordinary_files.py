@@ -99,6 +99,27 @@ def test_counts_of_a_total_are_rates(tmp_path):
     assert "two numbers" in asked(tmp_path, pairs)
 
 
+@pytest.mark.parametrize(
+    ("title", "whole", "header", "columns"),
+    [
+        ("perturbation", 255, "accuracy", ""),
+        ("labels", 4000, "accuracy", ""),
+        ("perturbation", 255, "CIFAR-10,GTSRB", "accuracy=*"),
+    ],
+)
+def test_parts_of_a_whole_are_settings_beside_results(tmp_path, title, whole, header, columns):
+    levels = [f"{part}/{whole}" for part in (40, 80, 160)]
+    cells = ",".join(["71.5"] * len(header.split(",")))
+    rows = [f"{model},{level},{cells}{n}" for n, model in enumerate("abc") for level in levels]
+    reading = read(tmp_path, lines(f"model,{title},{header}", *rows), columns=columns)
+    assert set(reading.results[0].frame[title]) == {*levels}
+
+
+def test_months_are_no_pairs_of_numbers(tmp_path):
+    table = lines("model,updated,MMLU,GSM8K", "a,05/2024,70,60", "b,11/2023,71,66", "c,06/2024,5,9")
+    assert not any("updated" in note for note in read(tmp_path, table, columns="accuracy=*").notes)
+
+
 def test_metrics_of_object_detection_tracking_and_text_are_known(tmp_path):
     boxes = lines("model,AP,AP50,AP75", "a,40.1,60.2,43.3", "b,42.4,59.5,45.6")
     assert metrics(read(tmp_path, boxes)) == ["mAP", "AP50", "AP75"]

@@ -74,6 +74,10 @@ def test_tables_of_means_and_of_differences_are_not_asked_about(tmp_path):
     for apart in (mean.replace("88", "98"), mean.replace("Average over sets", "Scores")):
         with pytest.raises(UserError, match="holds 2 tables with results"):
             read(tmp_path, sets + apart)
+    # The mean of more sets, and more names.
+    for unlike in ("| KNN | 91 |\n", "| KNN | 88 |\n| ViM | 88 |\n"):
+        with pytest.raises(UserError, match="holds 2 tables with results"):
+            read(tmp_path, sets + mean.replace("| KNN | 88 ± 1 |\n", unlike))
     other = mean.replace("MSP", "ODIN").replace("KNN", "ViM")  # of other names
     asked_about = "holds 2 tables with results"
     with pytest.raises(UserError, match=asked_about):
@@ -88,6 +92,9 @@ def test_numbers_of_a_paper_beside_own_ones_are_not_another_variant(tmp_path):
         found = read(tmp_path, "\n".join([f"| Method | {own} | {paper} |", "|-|-|-|", *rows]))
         assert found.results[0].factor_names == () and len(found.results[0].frame) == 3
         assert dict(found.columns)[paper] == "not used: as others report it"
+    methods = "| Data | AUROC (ReAct) | AUROC (ours) | AUROC (paper A) |\n|-|-|-|-|\n"
+    methods += "| SVHN | 88.1 | 91.2 | 90 |\n| LSUN | 82.4 | 91.1 | 89 |\n"
+    assert read(tmp_path, methods).results[0].detectors == ("ReAct", "ours", "paper A")
 
 
 def test_test_and_submission_are_splits_not_data_sets(tmp_path):

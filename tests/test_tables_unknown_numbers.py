@@ -187,3 +187,27 @@ def test_a_pattern_leaves_out_small_settings_that_are_written_with_an_exponent(t
     )
     found = read(tmp_path, text, columns="higher=*R@1")
     assert len(found.results[0].frame) == 4
+
+
+def test_a_metric_of_groups_of_people_has_no_data_set_of_training(tmp_path):
+    rows = [f"{m},{s},0.{k}{s}1,0.{k}{s}4" for k, m in enumerate("abc", 1) for s in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["model,seed,FPR95 female,FPR95 male", *rows]))
+    finding = om.analyze(tmp_path / "t.csv")[0]
+    assert "female, male are read as data sets, not as forms of FPR@95TPR" in str(finding.reading)
+
+
+def test_rates_of_groups_of_people_are_another_metric_than_accuracy(tmp_path):
+    rows = [f"{m},{s},0.8{k}{s},0.1{k}{s},0.2{k}{s}" for k, m in enumerate("abc") for s in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["model,seed,accuracy,fpr_old,fpr_young", *rows]))
+    reading = read_results(tmp_path / "t.csv")
+    assert [results.metric for results in reading.results] == ["accuracy"]
+    assert dict(reading.columns)["fpr_old"] == "not used: another kind of metric"
+
+
+def test_few_numbers_that_nothing_calls_auroc_are_doubted_too(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("method,SVHN,LSUN\nMSP,0.41,0.72\nKNN,0.75,0.88\n")
+    assert read_results(path).results[0].metric == "auroc"
+    path.write_text(path.read_text().replace("0.72", "0.47"))
+    with pytest.raises(UserError, match="50% of them are below 0.5"):
+        read_results(path)

@@ -84,13 +84,13 @@ def _of_sets(reading: Reading) -> Reading:
     if not reading.doubt:
         return reading
     main = reading.results[0]
-    sets = "id" if len(main.frame["id"].unique()) > 1 else "ood"
+    sets = "id" if len(main.ids) > 1 else "ood"
     means = main.frame.pivot_table("value", sets, "detector", "mean", sort=False)
     leaders = (means if main.higher_is_better else -means).idxmax(axis="columns")
     if len(set(leaders)) > 1 and _decides(main):
         raise UserError(reading.doubt)
     shown = listed([shortened(str(name)) for name in means.index])
-    note = f"{shown} are read as data sets, not as forms of {main.metric}"
+    note = f"{shown} are read as data sets, not as forms of {main.label}"
     return replace(reading, notes=(note, *reading.notes))
 
 

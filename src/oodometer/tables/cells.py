@@ -184,7 +184,18 @@ def interval_of(text: str) -> tuple[float, float] | None:
     return (_number(found[1]), _number(found[2])) if found else None
 
 
-_OF_ATTACK = re.compile(r"[^/]{0,8}\d+\s*/\s*25[56]")  # how far it changes pixels: ε = 8/255
+_NO_PAIR = re.compile(
+    r"[^/]{0,8}(?:\d+\s*/\s*255|(?<!\d)\d\d?\s*/\s*256)|(?:0?[1-9]|1[0-2])\s*/\s*(?:19|20)\d\d"
+)
+
+
+def is_no_pair(text: str) -> bool:
+    """Whether two numbers are one thing: how far an attack changes pixels, or a month.
+
+    >>> [is_no_pair(text) for text in ("8/255", "ε = 2 / 255", "05/2024", "40/91", "230/256")]
+    [True, True, True, False, False]
+    """
+    return _NO_PAIR.fullmatch(text) is not None
 
 
 def holds_numbers(text: str) -> bool:
@@ -195,7 +206,7 @@ def holds_numbers(text: str) -> bool:
     """
     if "/" not in text or read_cell(text) is not None:  # 91.2 +/- 0.3
         return read_cell(text) is not None
-    if _OF_ATTACK.fullmatch(text):
+    if is_no_pair(text):
         return False
     parts = text.split("/")
     numbers = [part for part in parts if read_cell(part.strip()) is not None]

@@ -10,7 +10,10 @@ _DEEPEST = 100  # levels of nesting
 
 
 def yaml_content(text: str, path: Path) -> object:
-    """Return what a YAML text holds; aliases are refused, since a few may stand for gigabytes."""
+    """Return what a YAML text holds, a list of several documents.
+
+    Aliases are refused, since a few may stand for gigabytes.
+    """
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one, where it is built
@@ -23,13 +26,17 @@ def yaml_content(text: str, path: Path) -> object:
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise UserError(f"'{path}' is nested more than {_DEEPEST} levels deep.")
-        return _as_json(yaml.load(text, Loader=loader))  # noqa: S506 - a safe loader
+        documents = [*yaml.load_all(text, Loader=loader)]
     except UserError:
         raise
     except (yaml.YAMLError, ValueError) as problem:
         mark = getattr(problem, "problem_mark", None)
         where = "" if mark is None else f" (line {mark.line + 1})"
         raise UserError(f"'{path}' is not valid YAML{where}.") from None
+    documents = [document for document in documents if document is not None]
+    if not documents:
+        raise UserError(f"'{path}' is empty.")
+    return _as_json(documents[0] if len(documents) == 1 else documents)
 
 
 def _as_json(value: object) -> object:

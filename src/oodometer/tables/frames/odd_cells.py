@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oodometer.factors import TITLES, plain, words_of
-from oodometer.tables.cells import is_gap, may_be_places, numeric_share, read_cell, value_of
+from oodometer.tables.cells import (
+    is_gap,
+    is_no_pair,
+    may_be_places,
+    numeric_share,
+    read_cell,
+    value_of,
+)
 from oodometer.tables.columns import with_columns
 from oodometer.tables.vocabulary.costs import names_costs
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
@@ -26,7 +33,6 @@ _LABELLED = re.compile(  # Acc@1 73.7, AUROC: 91.2%
 _BEHIND = re.compile(r"\s*\((\d+(?:\.\d+)?)\s?%?\)\s*$")  # 90.1 (91.2)
 _COUNTED = re.compile(r"(\d+)\s*/\s*(\d+)(?:\s*\(\s*[\d.]+\s*%\s*\))?")  # 1602/1740 (92.1%)
 _LARGEST_PERCENTAGE = 100
-_MONTHS, _FIRST_YEAR = 12, 1990  # of dates
 _UNCERTAIN = re.compile(r"([+\-−]?\d+\.(\d+))\((\d{1,3})\)")  # 2.62(26)
 _LONGEST = 200  # characters of a cell that is looked at
 _CROSSES = frozenset({"x", "X"})
@@ -107,9 +113,14 @@ def _without_crosses(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Read how many of a total were right as a rate: 1602/1740."""
+    """Read how many of a total were right as a rate: 1602/1740.
+
+    Beside a column of a metric, they are settings: 1024/4096 tokens, an attack of size 8/255.
+    """
     new: dict[str, list[str]] = {}
     example = ""
+    beside = [c for c in map(str, frame.columns) if metric_named(c) is not None]
+    is_beside = any(numeric_share(frame[c]) > 0.5 for c in beside)
     for title in map(str, frame.columns):
         texts = frame[title].tolist()
         if not _begins_with(_COUNTED, texts):
@@ -117,6 +128,8 @@ def _with_rates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         counts = [None if is_gap(text) else _COUNTED.fullmatch(text.strip()) for text in texts]
         found = [count for count in counts if count]
         if "/" in title or not found or len(found) < sum(not is_gap(text) for text in texts):
+            continue
+        if metric_named(title) is None and (is_beside or all(is_no_pair(c[0]) for c in found)):
             continue
         if plain(title) in TITLES or mentions_setting(title) or "resolution" in words_of(title):
             continue
@@ -142,9 +155,8 @@ def _are_counts(right: Sequence[int], total: Sequence[int]) -> bool:
     whole = all(part <= of and of for part, of in zip(right, total, strict=True))
     shared = len(set(total)) == 1 and len(total) >= _FEWEST_PAIRS
     numbered = set(right) == set(range(1, max(total) + 1))  # 1/5, 2/5, …
-    months = max(right) <= _MONTHS and min(total) > _FIRST_YEAR  # 05/2024
     counted = max(total) > _LARGEST_PERCENTAGE or shared
-    return whole and counted and not numbered and not months
+    return whole and counted and not numbered
 
 
 def _with_uncertainties(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -88,17 +88,20 @@ def _require_one_level(roles: Roles) -> None:
 
 def _require_lines_of_one_level(frame: pd.DataFrame, roles: Roles) -> None:
     """Refuse to compare lines of which some are about images and others about their pixels."""
-    column = roles.detector
-    if column is None or column in roles.chosen:
-        return
-    levels = {name: _levels_of(name) for name in map(str, frame[column].unique())}
-    first = {level: name for name, own in reversed(levels.items()) for level in own}
-    if first.keys() == _LEVELS and all(len(own) == 1 for own in levels.values()):
-        raise UserError(
-            f"'{first['image']}' and '{first['pixel']}' are results of different tasks, images and "
-            "pixels: give a table of one of them, or compare all lines nonetheless, with "
-            f"{roles.option(detector=column)}."
-        )
+    roles_of = dict.fromkeys(roles.factors, "condition")
+    if roles.detector is not None:
+        roles_of[roles.detector] = "detector"
+    for column, role in roles_of.items():
+        if column in roles.chosen:
+            continue
+        levels = {name: _levels_of(name) for name in map(str, frame[column].unique())}
+        first = {level: name for name, own in reversed(levels.items()) for level in own}
+        if first.keys() == _LEVELS and all(len(own) == 1 for own in levels.values()):
+            raise UserError(
+                f"'{first['image']}' and '{first['pixel']}' are results of different tasks, images "
+                "and pixels: give a table of one of them, or compare all lines nonetheless, with "
+                f"{roles.option(**{role: column})}."
+            )
 
 
 def _levels_of(name: str) -> set[str]:

@@ -10,6 +10,7 @@ from oodometer.factors import plain, words_of
 from oodometer.tables.cells import interval_of, is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.gains import holds_differences
+from oodometer.tables.guessing.likeness import names_and_settings
 from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
 from oodometer.tables.vocabulary.costs import are_costs
 from oodometer.tables.vocabulary.measures import metric_named
@@ -103,10 +104,16 @@ def _holds_costs(frame: pd.DataFrame, column: str) -> bool:
 
 
 def _names_columns(frame: pd.DataFrame, column: str) -> bool:
-    """Whether each line names one of the columns with numbers, such as that of its best."""
+    """Whether each line names one of the columns with numbers, such as that of its best.
+
+    What tells lines apart is no such name: the data that each of them was trained on.
+    """
     names = {text for text in frame[column].unique() if not is_gap(text)}
-    numbers = {str(c) for c in frame.columns if c in names and numeric_share(frame[c]) > 0.5}
-    return len(names) > 1 and names == numbers
+    if len(names) < 2 or not all(name in frame.columns for name in names):
+        return False
+    others = [c for c in names_and_settings(frame, column) if c not in names]
+    told = bool(others) and not frame.duplicated(others).any()
+    return told and all(numeric_share(frame[name]) > 0.5 for name in names)
 
 
 def _made_of(frame: pd.DataFrame, column: str) -> list[str]:

@@ -176,9 +176,14 @@ def tells_lines_apart(frame: pd.DataFrame, column: str) -> bool:
     texts = frame[column]
     if 2 * texts.nunique() > len(texts) or not all(map(str.isdigit, texts)):
         return False
-    others = [c for c in frame.columns if c != column and not names_costs(c)]
-    others = [c for c in others if numeric_share(frame[c]) == 0 or _is_set(str(c))]
+    others = names_and_settings(frame, column)
     return bool(frame.duplicated(others).any()) and not frame.duplicated([*others, column]).any()
+
+
+def names_and_settings(frame: pd.DataFrame, column: str) -> list[str]:
+    """Return the columns beside one that hold names, settings or numbers of runs."""
+    others = [c for c in frame.columns if c != column and not names_costs(c)]
+    return [c for c in others if numeric_share(frame[c]) == 0 or _is_set(str(c))]
 
 
 def _is_set(title: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, are_checkpoints, plain, words_of
-from oodometer.tables.cells import is_gap, numeric_share, read_cell, value_of
+from oodometer.tables.cells import is_gap, is_no_pair, numeric_share, read_cell, value_of
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_decimals, are_runs
@@ -51,10 +51,8 @@ _MOST_SHARED = 0.75  # of the names of rows and columns, from which on they make
 _FEWEST_ROWS = 3  # of a matrix
 _VALUES = frozenset({"value", "values", "result", "results", "score"})  # plain titles
 _AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
-# 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%); not 8/255, the size of an attack
-_SEVERAL = re.compile(
-    r"(?!\d+\s*/\s*25[56]$)[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?"
-)
+# 91.2 / 40.1; 0.94 / 76.2% / 0.03 (75.4%)
+_SEVERAL = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+(?:\s*\([^()]*\))?")
 
 
 class NothingComparedError(UserError):
@@ -125,7 +123,7 @@ def require_results(roles: Roles, frame: pd.DataFrame) -> None:
         raise NothingComparedError(_why_no_results(roles, frame))
     used = {*roles.measured, *roles.ignored, *roles.spreads.values()}
     for column in [c for c in frame.columns if c not in used and metric_named(c)]:
-        pairs = [text for text in frame[column] if _SEVERAL.fullmatch(text)]
+        pairs = [text for text in frame[column] if _holds_several(text)]
         decides = main_first([metric for metric, _ in roles.measured.values()])[0] == "auroc"
         if decides and 2 * len(pairs) > len(frame):
             roles.ignored[column] = "several numbers in each cell"
@@ -217,9 +215,13 @@ def _may_be_set(texts: pd.Series[str], column: str) -> bool:
 def _several(frame: pd.DataFrame) -> list[str]:
     """Return the cells with several numbers of columns that hold hardly anything else."""
     columns = [[t for t in frame[c] if not is_gap(t)] for c in frame.columns]
-    cells = [[t for t in texts if _SEVERAL.fullmatch(t)] for texts in columns]
+    cells = [[t for t in texts if _holds_several(t)] for texts in columns]
     often = [own for own, texts in zip(cells, columns, strict=True) if 2 * len(own) > len(texts)]
     return [cell for own in often for cell in own]
+
+
+def _holds_several(text: str) -> bool:
+    return _SEVERAL.fullmatch(text) is not None and not is_no_pair(text)
 
 
 def _count(cell: str) -> str:
@@ -275,12 +277,12 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
         return why
     if not any(map(_DIGIT.search, (t for c in frame.columns for t in frame[c]))):
         return "No column holds results: no cell holds a number, so the table may be a template."
-    pairs = [t for column in frame.columns for t in frame[column] if _SEVERAL.fullmatch(t)]
+    pairs = [t for column in frame.columns for t in frame[column] if _holds_several(t)]
     if len(pairs) > len(frame):
         return _why_several(pairs[0], roles)
     for column in filter(metric_named, frame.columns):
         wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
-        if wrong and _SEVERAL.fullmatch(wrong[0]):
+        if wrong and _holds_several(wrong[0]):
             return _why_several(wrong[0], roles)
         if wrong:
             return (

@@ -117,18 +117,26 @@ def _by_statistic(
 
 
 def _leave_out_reported(kinds: Mapping[str, _Named], roles: Roles) -> None:
-    """Leave out what a paper reports beside own numbers of the same metric: AUROC (paper)."""
-    reported = {
-        c for found in kinds.values() for c, (_, what) in found.items() if words_of(what) & _PAPER
-    }
-    own = {m for found in kinds.values() for c, (m, _) in found.items() if c not in reported}
+    """Leave out what a paper reports beside own numbers of the same: AUROC (paper), AUROC (ours).
+
+    Beside titles that name methods, "ours" is one of these, too.
+    """
+    titled = [own for found in kinds.values() for own in found.values()]
+    own = [(metric, what) for metric, what in titled if not words_of(what) & _PAPER]
+    beside = {(metric, frozenset(words_of(what) - _OWN)) for metric, what in own}
+    methods = any(is_detector(what) for _, what in own if not words_of(what) & _OWN)
+    if len(own) == len(titled):
+        return
     for found in kinds.values():
-        for column in [c for c, (metric, _) in found.items() if c in reported and metric in own]:
-            roles.ignored[column] = REPORTED
-            del found[column]
-        if reported:
-            bare = {c: m for c, (m, what) in found.items() if what and words_of(what) <= _OWN}
-            found |= {c: (m, "") for c, m in bare.items()}
+        for column, (metric, what) in [*found.items()]:
+            words = words_of(what)
+            if words <= _PAPER | _OWN and methods:
+                continue
+            if words & _PAPER and (metric, frozenset(words - _PAPER)) in beside:
+                roles.ignored[column] = REPORTED
+                del found[column]
+            elif words and words <= _OWN:
+                found[column] = (metric, "")
 
 
 def _is_named(frame: pd.DataFrame, column: str, alike: _Named) -> bool:

@@ -93,8 +93,9 @@ def _shown(columns: Sequence[str]) -> str:
 
 
 def _are_pairs(texts: pd.Series[str]) -> bool:
-    """Whether cells hold several numbers each: 40.1 / 91.2."""
-    return numeric_share(texts) <= 0.5 < numeric_share(texts, pairs=True)
+    """Whether cells hold several numbers with decimals each: 40.1 / 91.2."""
+    several = numeric_share(texts) <= 0.5 < numeric_share(texts, pairs=True)
+    return several and any("." in text for text in texts)
 
 
 def _require_known(bare: Sequence[str], titled: Sequence[str], roles: Roles) -> None:

@@ -19,7 +19,8 @@ from oodometer.tables.vocabulary.statistics import MEANS
 if TYPE_CHECKING:
     import pandas as pd
 
-_FEWEST = 8  # numbers before their share says anything
+_FEWEST = 8  # numbers before their share says anything about a metric that is named
+_FEWEST_UNSAID = 4  # and about one that nothing names
 _MOST = 0.9  # of AUROCs below 0.5 that are doubted
 _MANY = 0.3  # of numbers below 0.5 that are hardly AUROCs if nothing says that they are
 SCALES = 20  # times larger on one data set than on another: a mean over both says little
@@ -140,5 +141,6 @@ def _doubtful(lines: pd.DataFrame, roles: Roles) -> NDArray[np.bool_]:
     """Return which numbers are AUROCs that the user has not confirmed; none if they are few."""
     is_auroc = (lines["metric"] == "auroc").to_numpy()
     named = {ALL, *(c for c, (metric, _) in roles.measured.items() if metric == "auroc")}
-    believed = is_auroc.sum() < _FEWEST or bool(named & roles.chosen)
+    fewest = _FEWEST_UNSAID if roles.is_supposed else _FEWEST
+    believed = is_auroc.sum() < fewest or bool(named & roles.chosen)
     return np.zeros_like(is_auroc) if believed else is_auroc

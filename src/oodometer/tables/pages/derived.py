@@ -15,7 +15,8 @@ from oodometer.tables.vocabulary.statistics import is_average
 
 _MEANS = frozenset({"average", "averages", "averaged", "mean", "means"})  # words of headings
 _FEWEST = 2  # names that two tables must share
-_NEAR = 0.01  # by which a mean of rounded numbers may lie beyond them
+_NEAR = 0.01  # by which a mean may differ from that of rounded numbers
+_Values = dict[tuple[str, str], list[float]]  # by the name of a line and a metric
 
 
 def is_of_differences(grid: Grid) -> bool:
@@ -27,8 +28,8 @@ def is_of_differences(grid: Grid) -> bool:
 def averages(grid: Grid, heading: str, others: Sequence[Grid]) -> bool:
     """Whether a table holds the means of what other tables state of the same names one by one.
 
-    Its heading says so, or all titles of its metrics do, and its numbers lie among the others,
-    which have several columns of a metric, several lines of a name, or are several tables.
+    Its heading says so, or all titles of its metrics do, and its numbers are those of means of the
+    others, which have several columns of a metric, several lines of a name, or are several tables.
     """
     metrics = _metrics(grid)
     said = not words_of(heading).isdisjoint(_MEANS)
@@ -37,31 +38,36 @@ def averages(grid: Grid, heading: str, others: Sequence[Grid]) -> bool:
     names = set(_names(grid))
     alike = [g for g in others if _metrics(g) >= metrics and len(names & {*_names(g)}) >= _FEWEST]
     detailed = len(alike) > 1 or any(map(_is_detailed, alike))
-    return detailed and _lie_among(grid, alike)
+    return detailed and _are_means(_values([grid]), _values(alike))
 
 
-def _lie_among(grid: Grid, others: Sequence[Grid]) -> bool:
-    """Whether the numbers of each name are not beyond those that others state of it."""
-    known: dict[tuple[str, str], list[float]] = {}
-    for other in others:
-        for key, value in _values(other):
-            known.setdefault(key, []).append(value)
-    return all(
-        min(known[key]) - _NEAR * abs(value) <= value <= max(known[key]) + _NEAR * abs(value)
-        for key, value in _values(grid)
-        if key in known
-    )
+def _are_means(own: _Values, others: _Values) -> bool:
+    """Whether others state what each number may be the mean of, and a single one of a name is it.
+
+    Several, such as those of near and of far outliers, are means of parts that nothing names.
+    """
+    if not own.keys() <= others.keys():
+        return False
+    for key, values in own.items():
+        low, high = min(others[key]), max(others[key])
+        if len(values) == 1:
+            low = high = sum(others[key]) / len(others[key])
+        near = [_NEAR * abs(value) for value in values]
+        if any(v < low - n or v > high + n for v, n in zip(values, near, strict=True)):
+            return False
+    return True
 
 
-def _values(grid: Grid) -> list[tuple[tuple[str, str], float]]:
-    """Return the numbers of a table, each with the name of its line and its metric."""
-    metrics = {n: metric for n, title in enumerate(grid.titles) if (metric := metric_named(title))}
-    return [
-        ((name, metric), value)
-        for name, row in zip(_names(grid), grid.rows, strict=False)
-        for place, metric in metrics.items()
-        if (value := value_of(row[place])) == value
-    ]
+def _values(grids: Sequence[Grid]) -> _Values:
+    """Return the numbers of each name and metric."""
+    found: _Values = {}
+    for grid in grids:
+        metrics = {n: m for n, title in enumerate(grid.titles) if (m := metric_named(title))}
+        for name, row in zip(_names(grid), grid.rows, strict=False):
+            for place, metric in metrics.items():
+                if (value := value_of(row[place])) == value:
+                    found.setdefault((name, metric), []).append(value)
+    return found
 
 
 def _metrics(grid: Grid) -> set[str]:

@@ -48,8 +48,7 @@ _DETECTION = (
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
     (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)(?:average|avg)_?precision|^ap(?=$|_(?:std|sd|mean|avg)$)",
      Measure("AUPR")),  # of which class is not said
-    (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr"
-     r"|^fpr_(?!at_|tpr|gap|diff|delta|threshold|target|limit)[a-z]\w*$", Measure("fpr95", False)),
+    (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
     (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", Measure("detection_error", False)),
     (r"detection_?acc(?:uracy)?|dt_?acc", Measure("detection_accuracy")),
@@ -241,7 +240,10 @@ def _metric_of(title: str) -> str | None:
     for known in KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name
-    return None
+    first, _, rest = text.partition("_")
+    if first != "fpr" or not rest:
+        return None
+    return "fpr95" if is_set(rest) or is_detector(rest) else ""  # of what, or at which threshold
 
 
 def is_amid(title: str) -> bool:
