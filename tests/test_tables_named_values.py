@@ -142,3 +142,15 @@ def test_labels_without_signs_are_read_too(tmp_path):
     )
     found = {results.metric: results for results in read_results(path).results}
     assert found["auroc"].detectors == ("MSP", "Max Logit") and len(found["fpr95"].frame) == 2
+
+
+def test_numbers_beside_those_that_were_read_are_told(tmp_path):
+    path = tmp_path / "results.json"
+    content = {
+        name: {"baseline": 0.6 + n / 100, "variants": {"gmm": 0.7 + n / 100, "knn": 0.8 - n / 50}}
+        for n, name in enumerate(("swat", "psm", "wadi"))
+    }
+    path.write_text(json.dumps(content))
+    reading = read_results(path, "detector=*, id=column 1, higher=*")
+    assert {*reading.results[0].detectors} == {"gmm", "knn"}
+    assert any("not used: baseline" in note for note in reading.notes)

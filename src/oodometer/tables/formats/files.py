@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError, no_file
 from oodometer.files import most_unpacked, refuse_special
 from oodometer.tables.formats.json_lines import json_lines
+from oodometer.tables.formats.json_nested import numbers_beside
 from oodometer.tables.formats.json_parts import names_left_out, picked, tables_in
 from oodometer.tables.formats.workbooks import is_workbook, workbook_grids
 from oodometer.tables.formats.yaml_texts import yaml_content
@@ -267,7 +268,11 @@ def _of_objects(content: object, path: Path, wanted: str) -> Table:
     left = names_left_out(content)
     inside = f"{wanted}/{left[0]}" if wanted and left else "".join(left[:1])
     note = f"{LEFT_OUT}: {', '.join(left[:_SHOWN])}; {path.name}#{inside} reads it alone"
-    return Table(texts(pd.DataFrame(records)), (note,) if left else ())
+    notes = [note] if left else []
+    read = {title for line in records for title in line}
+    if beside := [name for name in numbers_beside(content) if name not in read]:
+        notes.append(f"numbers beside those that were read are not used: {', '.join(beside)}")
+    return Table(texts(pd.DataFrame(records)), tuple(notes))
 
 
 def _why_no_table(content: object, path: Path) -> str:

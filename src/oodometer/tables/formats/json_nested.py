@@ -101,6 +101,24 @@ def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]
     yield from ({**labels, **line} for line in _of_lists(content))
 
 
+def numbers_beside(content: Json) -> list[str]:
+    """Return the names of numbers beside objects with several numbers, such as those of a baseline.
+
+    >>> numbers_beside({"swat": {"base": 0.6, "variants": {"a": 0.7, "b": 0.8}}})
+    ['base']
+    """
+    if not isinstance(content, dict):
+        return []
+    inner = [value for value in content.values() if isinstance(value, dict)]
+    several = [own for own in inner if sum(map(is_number, own.values())) > 1]
+    beside = [
+        name
+        for name, value in content.items()
+        if several and is_number(value) and plain(name) not in REPEAT_TITLES
+    ]
+    return list(dict.fromkeys([*beside, *(name for own in inner for name in numbers_beside(own))]))
+
+
 def _inside(content: Line) -> Iterator[tuple[str, Line]]:
     """Return the objects in one, or in its lists, each with its name, or "" if that says nothing.
 
