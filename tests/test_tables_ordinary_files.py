@@ -1,34 +1,10 @@
 """Results files as people keep them: what columns, counts and names of ordinary ones mean."""
 
-import json
-
 import pytest
+from file_reading import asked, kinds, means, read
 
 from oodometer.analysis import analyze
-from oodometer.errors import UserError
 from oodometer.factors import by_title
-from oodometer.tables import read_results
-
-
-def read(tmp_path, content, name="t.csv", columns=""):
-    path = tmp_path / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return read_results(path, columns)
-
-
-def asked(tmp_path, content, name="t.csv", columns=""):
-    with pytest.raises(UserError) as question:
-        read(tmp_path, content, name, columns)
-    return str(question.value)
-
-
-def kinds(reading):
-    return {factor.name: factor.kind for factor in reading.results[0].factors}
-
-
-def means(reading):
-    frame = reading.results[0].frame
-    return frame.groupby("detector")["value"].mean().round(3).to_dict()
 
 
 def metrics(reading):

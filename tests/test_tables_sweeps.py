@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from file_reading import asked, kinds, means, read
 from typer.testing import CliRunner
 
 from oodometer.analysis import analyze
@@ -10,27 +11,6 @@ from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.factors import by_title
 from oodometer.tables import read_results
-
-
-def read(tmp_path, content, name="t.csv", columns=""):
-    path = tmp_path / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return read_results(path, columns)
-
-
-def asked(tmp_path, content, name="t.csv", columns=""):
-    with pytest.raises(UserError) as question:
-        read(tmp_path, content, name, columns)
-    return str(question.value)
-
-
-def kinds(reading):
-    return {factor.name: factor.kind for factor in reading.results[0].factors}
-
-
-def means(reading):
-    return reading.results[0].frame.groupby("detector")["value"].mean().round(3).to_dict()
-
 
 RUNS = [
     {"seed": seed, "model": model, "accuracy": 0.8 + seed / 100 + (model == "new") / 20}
