@@ -8,6 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from oodometer.analysis import analyze
 from oodometer.cli.common import app
 from oodometer.errors import UserError
 from oodometer.tables import read_results
@@ -206,3 +207,23 @@ def test_large_tables_are_announced(tmp_path, monkeypatch):
         "oodometer: reading 0 MB...",
         "oodometer: analyzing 12 values...",
     ]
+
+
+def test_names_of_runs_that_say_which_network_they_are_of_are_conditions(tmp_path):
+    """As repeats, which no two networks share, they left nothing to compare."""
+    rows = [
+        f"{network}_{data},{data},{ood},{score},0.{81 + 2 * n + 4 * (score == 'energy')}"
+        for n, (network, data) in enumerate(
+            (network, data) for network in ("resnet18", "wrn28") for data in ("cifar10", "cifar100")
+        )
+        for ood in ("svhn", "dtd", "mnist")
+        for score in ("msp", "energy")
+    ]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["run_name,id_dataset,ood_dataset,score,auroc", *rows]))
+    results = read_results(path).results[0]
+    assert [factor.kind for factor in results.factors] == ["condition"]
+    text = analyze(path)[0].claims[0].text
+    assert "energy has the highest mean AUROC" in text and "4 runs on 2 data sets" in text
+    path.write_text(path.read_text().replace("resnet18_", "a1f").replace("wrn28_", "b7c"))
+    assert read_results(path).results[0].factors[0].kind == "repeat"

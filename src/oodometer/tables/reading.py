@@ -54,7 +54,7 @@ from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unexplained import note_unexplained, require_compared
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
 from oodometer.tables.lines.doubts import require_clear_commas, require_error_rates
-from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
+from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs, settle_names_of_runs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
 from oodometer.tables.lines.stated_spreads import of_titles, with_spreads
@@ -159,6 +159,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
         notes.append(f"{told}: {better} is better")
     require_evidence(frame, roles)
     settle_cutoffs(roles)
+    settle_names_of_runs(frame, roles)
     require_clear_commas(frame, roles)
     measured = find_runs(to_long(frame, roles, notes), notes, roles)
     note_unexplained(frame, measured.set_aside, roles, notes)

@@ -366,6 +366,9 @@ def _of_one(field: Cases) -> str:
         return ""
     if field.results.are_means:
         return ", by the stated means"
-    if len(field.cells.ids) > 1 and field.case == "outlier set":
-        return f", with one run on each of {len(field.cells.ids)} data sets"
+    sets, runs = len(field.cells.ids), len(field.cells.runs)
+    if sets > 1 and field.case == "outlier set":
+        return (
+            f", with {f'{runs} runs on' if runs > sets else 'one run on each of'} {sets} data sets"
+        )
     return " in this single run"

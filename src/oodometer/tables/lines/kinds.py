@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
@@ -17,10 +18,15 @@ from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.lines.doubts import SCALES
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
-from oodometer.tables.vocabulary.data_names import are_corruptions
+from oodometer.tables.vocabulary.data_names import are_corruptions, is_data
 from oodometer.tables.vocabulary.measures import base_metric
-from oodometer.tables.vocabulary.names import is_detector, what_is_chosen
-from oodometer.tables.vocabulary.titles import ARCHITECTURE_TITLES, MODEL_TITLES, mentions_setting
+from oodometer.tables.vocabulary.names import is_detector, is_model, what_is_chosen
+from oodometer.tables.vocabulary.titles import (
+    ARCHITECTURE_TITLES,
+    JOB_TITLES,
+    MODEL_TITLES,
+    mentions_setting,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +70,18 @@ def settle_cutoffs(roles: Roles) -> None:
         return
     found = (c for c in roles.factors if plain(c) in _CUTOFFS and c not in roles.chosen)
     roles.kinds.update((column, "re_evaluation") for column in found)
+
+
+def settle_names_of_runs(frame: pd.DataFrame, roles: Roles) -> None:
+    """Take names of runs for conditions, if each says which network or data it is of.
+
+    Runs that repeat another have a number or a code for a name.
+    """
+    for column in roles.factors:
+        if plain(column) in JOB_TITLES and column not in roles.chosen:
+            parts = [re.split(r"[\W_]+", str(name)) for name in frame[column].unique()]
+            if all(any(is_model(part) or is_data(part) for part in own) for own in parts):
+                roles.kinds[column] = "condition"
 
 
 def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
