@@ -368,7 +368,6 @@ def _of_one(field: Cases) -> str:
         return ", by the stated means"
     sets, runs = len(field.cells.ids), len(field.cells.runs)
     if sets > 1 and field.case == "outlier set":
-        return (
-            f", with {f'{runs} runs on' if runs > sets else 'one run on each of'} {sets} data sets"
-        )
+        over = f"{runs} runs on" if runs > sets else "one run on each of"
+        return f", with {over} {sets} data sets"
     return " in this single run"

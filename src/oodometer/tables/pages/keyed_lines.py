@@ -43,6 +43,8 @@ def keyed_lines(text: str) -> list[PageTable]:
     Lines may lack metrics of others. What lines without results say, such as ``seed=1``, holds for
     those below them.
     """
+    if not _may_hold_pairs(text):
+        return []
     lines = [line for line in text.splitlines() if line.strip()]
     groups: dict[frozenset[str], list[dict[str, str]]] = {}
     said: dict[str, str] = {}
@@ -63,6 +65,10 @@ def keyed_lines(text: str) -> list[PageTable]:
     return outline.tables
 
 
+def _may_hold_pairs(text: str) -> bool:
+    return "=" in text or ":" in text or "|" in text
+
+
 def _pairs(line: str) -> dict[str, str]:
     """Return the keys and values of a line that holds nothing else, but what loggers add.
 
@@ -73,7 +79,7 @@ def _pairs(line: str) -> dict[str, str]:
     >>> _pairs("Max Logit | AUROC 0.7486 | FPR@95 0.8458")
     {'name': 'Max Logit', 'AUROC': '0.7486', 'FPR@95': '0.8458'}
     """
-    if len(line) > _LONGEST or not any(sign in line for sign in "=:|"):
+    if len(line) > _LONGEST or not _may_hold_pairs(line):
         return {}
     before = _BEFORE.match(line)
     rest = line[before.end() if before else 0 :].strip()
