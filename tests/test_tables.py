@@ -159,6 +159,8 @@ def test_repeated_cells_become_runs(table):
         "rows that repeat a cell: 2, read as repeated runs, which detectors do not share"
         in reading.notes[0]
     )
+    copied = read_results(table("method,auroc\nmsp,.9\nmsp,.9\nknn,.7\nknn,.7\nknn,.6\n"))
+    assert "rows that repeat a cell: 3 (2 with the same number: copies?)" in copied.notes[0]
 
 
 def test_columns_can_be_corrected(table):

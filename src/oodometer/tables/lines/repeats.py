@@ -104,8 +104,10 @@ def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
     shared = _is_order_shared(frame, keys)
     levels = frame[_NUMBER].astype(str)
     frame[name] = levels if shared else frame["detector"] + " " + levels
+    equal = int(frame.duplicated([*keys, "value"]).sum())
     notes.append(
-        f"rows that repeat a cell: {int((frame[_NUMBER] > 1).sum())}, read as repeated runs, "
+        f"rows that repeat a cell: {int((frame[_NUMBER] > 1).sum())}"
+        f"{f' ({equal} with the same number: copies?)' * bool(equal)}, read as repeated runs, "
         + ("numbered in file order" if shared else "which detectors do not share")
     )
     frame = frame.drop(columns=[_NUMBER, ROW])
