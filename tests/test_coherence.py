@@ -960,3 +960,19 @@ def test_a_page_says_that_its_runs_are_skewed_and_vary_unequally():
         said = [caveat for caveat in found.caveats if "Single runs lie far" in caveat]
         assert len(said) == (side != "normal")
         assert all(f"lie far {side} the mean" in caveat and "-fold" in caveat for caveat in said)
+
+
+def test_a_p_value_beside_a_distance_says_whom_it_is_about():
+    """The leader varies: what shows that another cannot be the best is a third one."""
+    values = {"noisy": [0.99, 0.62, 0.97, 0.98], "steady": [0.80, 0.78, 0.82, 0.76],
+              "even": [0.785, 0.766, 0.804, 0.745]}  # fmt: skip
+    frame = pd.DataFrame(values, index=["a", "b", "c", "d"])
+    against = scipy.stats.ttest_rel(frame["steady"], frame["even"]).pvalue
+    assert scipy.stats.ttest_rel(frame["noisy"], frame["even"]).pvalue > 0.2 > 0.01 > against
+    lines = frame.rename_axis("ood").melt(var_name="method", value_name="auroc", ignore_index=False)
+    (claim,) = [c for c in analyze(lines.reset_index())[0].claims if c.verdict == "holds"]
+    assert claim.text.startswith("Cannot be the best") and "even" in claim.text
+    assert "11.5 points behind; significantly behind steady, adjusted p" in claim.evidence
+    frame["noisy"] = frame["steady"] + 0.1 + frame["even"] / 100
+    (first, *_) = analyze(frame.rename_axis("ood").reset_index(), columns="auroc=*")[0].claims
+    assert "significantly behind" not in first.evidence

@@ -95,18 +95,19 @@ def what_is_chosen(names: Sequence[str]) -> str:
     >>> what_is_chosen(["mixup", "none"]), what_is_chosen(["SVHN", "iSUN"])
     ('setup', '')
     """
-    kinds = [
-        "optimizer"
-        if plain(name) in _OPTIMIZERS
-        else "setup"
-        if plain(name) in _CHOICES
-        else "network" * is_model(name)
-        for name in names
-    ]
+    kinds = [_kind_of_choice(name) for name in names]
     known = {kind for kind in kinds if kind}
     if not known or 2 * sum(map(bool, kinds)) < len(kinds):
         return ""
     return known.pop() if len(known) == 1 else "setup"
+
+
+def _kind_of_choice(name: str) -> str:
+    if plain(name) in _OPTIMIZERS:
+        return "optimizer"
+    if plain(name) in _CHOICES:
+        return "setup"
+    return "network" if is_model(name) else ""
 
 
 def is_whole_model(name: str) -> bool:
